@@ -1,0 +1,1 @@
+"""What the files were: captures, comparisons and restores."""

@@ -1,0 +1,157 @@
+"""The state that a timeline's records add up to. Pure: records in, state out.
+
+Rules of the format page ("State"). Every question about branches (the active path, whether an event
+belongs to the conversation, what redo would do) is asked of ``TimelineState``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from yolop_cli.timeline.records import (
+    CheckpointCreated,
+    HeadMoved,
+    Initialized,
+    Record,
+    RedoCleared,
+    Snapshot,
+    TurnCompleted,
+)
+
+Status = Literal["pending", "completed", "failed", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A checkpoint and how its turn ended; ``completion`` is None while the event range is open."""
+
+    checkpoint: CheckpointCreated
+    completion: TurnCompleted | None = None
+
+    @property
+    def event_end(self) -> int | None:
+        """The last event of the turn, or None while it is open."""
+        return None if self.completion is None else self.completion.event_end
+
+    def holds(self, sequence: int) -> bool:
+        """Whether an event of this sequence lies in the turn's range."""
+        end = self.event_end
+        return self.checkpoint.event_start <= sequence and (end is None or sequence <= end)
+
+
+@dataclass(frozen=True)
+class Redo:
+    """What the last restore left behind: the head to go back to, and the files as they were."""
+
+    head: str | None
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True)
+class TimelineState:
+    """The folded journal. ``nodes`` are in the order in which they were first created."""
+
+    baseline_end: int | None = None
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    head: str | None = None
+    pending: str | None = None
+    redo: Redo | None = None
+
+    def path_to(self, head: str | None) -> tuple[str, ...]:
+        """The checkpoints from the oldest to ``head``: parents until null, an unknown id or a repeat."""
+        path: list[str] = []
+        seen: set[str] = set()
+        while head is not None and head in self.nodes and head not in seen:
+            seen.add(head)
+            path.append(head)
+            head = self.nodes[head].checkpoint.parent
+        return tuple(reversed(path))
+
+    @property
+    def active_path(self) -> tuple[str, ...]:
+        """The checkpoints of the active branch, oldest first; the pending one is not among them."""
+        return self.path_to(self.head)
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The active path and after it the pending checkpoint, where there is one."""
+        path = self.active_path
+        pending = self.pending
+        return path if pending is None or pending in path else (*path, pending)
+
+    def is_active(self, sequence: int) -> bool:
+        """Whether an event belongs to the conversation (all do while there is no checkpoint)."""
+        if not self.nodes or (self.baseline_end is not None and sequence <= self.baseline_end):
+            return True
+        return any(self.nodes[checkpoint].holds(sequence) for checkpoint in self.live)
+
+    def activity(self) -> Activity:
+        """The same question prepared for many events."""
+        spans = tuple(
+            (self.nodes[checkpoint].checkpoint.event_start, self.nodes[checkpoint].event_end)
+            for checkpoint in self.live
+        )
+        return Activity(self.baseline_end, spans, everything=not self.nodes)
+
+    def status(self, checkpoint_id: str) -> Status:
+        """How a checkpoint's turn stands; interrupted is one that neither ended nor goes on."""
+        completion = self.nodes[checkpoint_id].completion
+        if completion is not None:
+            return "completed" if completion.success else "failed"
+        return "pending" if checkpoint_id == self.pending else "interrupted"
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Every snapshot that the state still names: the checkpoints' and the one redo would use."""
+        named = [node.checkpoint.snapshot for node in self.nodes.values()]
+        if self.redo is not None:
+            named.append(self.redo.snapshot)
+        return tuple(snapshot for snapshot in named if snapshot is not None)
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Which event sequences are active, as the spans of the live checkpoints."""
+
+    baseline_end: int | None
+    spans: tuple[tuple[int, int | None], ...]
+    everything: bool
+
+    def holds(self, sequence: int | None) -> bool:
+        """Whether an event is active; one without a sequence always is."""
+        if self.everything or sequence is None:
+            return True
+        if self.baseline_end is not None and sequence <= self.baseline_end:
+            return True
+        return any(start <= sequence and (end is None or sequence <= end) for start, end in self.spans)
+
+
+def fold(records: Iterable[Record]) -> TimelineState:
+    """The state after the records, in their order."""
+    nodes: dict[str, Node] = {}
+    state = TimelineState(nodes=nodes)
+    for record in records:
+        state = _step(state, nodes, record)
+    return state
+
+
+def _step(state: TimelineState, nodes: dict[str, Node], record: Record) -> TimelineState:
+    match record:
+        case Initialized():
+            return replace(state, baseline_end=record.baseline_end)
+        case CheckpointCreated():
+            nodes[record.id] = Node(record)
+            return replace(state, pending=record.id)
+        case TurnCompleted():
+            node = nodes.get(record.checkpoint_id)
+            if node is not None:
+                nodes[record.checkpoint_id] = replace(node, completion=record)
+                state = replace(state, head=record.checkpoint_id)
+            if state.pending == record.checkpoint_id:
+                state = replace(state, pending=None)
+            return state
+        case HeadMoved():
+            return replace(state, head=record.to, redo=Redo(record.redo_head, record.redo_snapshot))
+        case RedoCleared():
+            return replace(state, redo=None)

@@ -1,0 +1,350 @@
+"""The five records of a timeline, read as strictly as the agent reads them and written as it writes them.
+
+Field names are those of the format page. ``parse`` accepts what the agent accepts, in both spellings of
+the types; ``to_line`` makes the bytes of one record in the spelling asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from yolop_cli import strict_json
+from yolop_cli.strict_json import JsonFault, JsonObject, NotJsonError
+
+Dialect = Literal["underscore", "dotted"]
+
+TYPES = ("initialized", "checkpoint_created", "turn_completed", "head_moved", "redo_cleared")
+DOTTED = {
+    "checkpoint.created": "checkpoint_created",
+    "turn.completed": "turn_completed",
+    "head.moved": "head_moved",
+    "redo.cleared": "redo_cleared",
+}
+_TO_DOTTED = {underscore: dotted for dotted, underscore in DOTTED.items()}
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|[+-](\d\d):(\d\d))\Z", re.ASCII
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A git tree; ``capture`` is ``"raw"`` when it holds the bytes exactly as they were on disk."""
+
+    tree: str
+    reference: str | None = None
+    capture: str | None = None
+
+
+@dataclass(frozen=True)
+class FileSnapshot:
+    """A snapshot in a content-addressed store: its id, its workspace, the root it was taken of."""
+
+    id: str
+    workspace_id: str
+    root: str
+
+
+@dataclass(frozen=True)
+class Initialized:
+    """The conversation up to ``baseline_end`` belongs to every branch."""
+
+    baseline_end: int
+    created_at: str
+
+
+@dataclass(frozen=True)
+class CheckpointCreated:
+    """A turn is about to begin."""
+
+    id: str
+    parent: str | None
+    prompt: str
+    event_start: int
+    snapshot: Snapshot | None
+    snapshot_error: str | None
+    created_at: str
+    file_snapshot: FileSnapshot | None = None
+
+
+@dataclass(frozen=True)
+class TurnCompleted:
+    """A turn ended; the head is its checkpoint now."""
+
+    checkpoint_id: str
+    event_end: int
+    success: bool
+    completed_at: str
+
+
+@dataclass(frozen=True)
+class HeadMoved:
+    """A rewind, an undo or a redo took effect. ``from_head`` and ``to`` are ``from`` and ``to`` on disk."""
+
+    from_head: str | None
+    to: str | None
+    redo_head: str | None
+    redo_snapshot: Snapshot | None
+    moved_at: str
+
+
+@dataclass(frozen=True)
+class RedoCleared:
+    """There is nothing to redo any more."""
+
+    cleared_at: str
+
+
+Record = Initialized | CheckpointCreated | TurnCompleted | HeadMoved | RedoCleared
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A readable line: its record, and the spelling its type shows (None when it shows neither)."""
+
+    record: Record
+    dialect: Dialect | None
+
+
+def parse(data: bytes) -> Parsed:
+    """The record on one line. Raises ``NotJsonError`` with a fault when the agent could not read it."""
+    value = strict_json.loads(data)
+    if not isinstance(value, JsonObject):
+        raise _fault("schema", "not an object")
+    kind = _Fields(value, ("type",)).string("type")
+    name = DOTTED.get(kind, kind)
+    read = _READERS.get(name)
+    if read is None:
+        raise _fault("type", f"unknown type {kind!r}")
+    # "initialized" is spelled alike in both dialects, so it says nothing about the file's.
+    dialect: Dialect | None = "dotted" if kind in DOTTED else None if kind == "initialized" else "underscore"
+    return Parsed(read(value), dialect)
+
+
+def is_readable(data: bytes) -> bool:
+    """Whether the agent could read this line."""
+    try:
+        parse(data)
+    except NotJsonError:
+        return False
+    return True
+
+
+def to_json(record: Record, dialect: Dialect = "underscore") -> dict[str, Any]:
+    """The record as a JSON object, keys in the order of the format page."""
+    kind, fields = _WRITERS[type(record)](record)
+    return {"type": _TO_DOTTED.get(kind, kind) if dialect == "dotted" else kind, **fields}
+
+
+def to_line(record: Record, dialect: Dialect = "underscore") -> bytes:
+    """The bytes of one line, without its line feed."""
+    return strict_json.dumps(to_json(record, dialect))
+
+
+def snapshot_json(snapshot: Snapshot | None) -> dict[str, Any] | None:
+    """A snapshot as it stands inside a record."""
+    if snapshot is None:
+        return None
+    value: dict[str, Any] = {"tree": snapshot.tree, "reference": snapshot.reference}
+    if snapshot.capture is not None:
+        value["capture"] = snapshot.capture
+    return value
+
+
+def is_timestamp(text: str) -> bool:
+    """RFC 3339 with a zone, up to nanoseconds."""
+    match = _TIMESTAMP.match(text)
+    if match is None:
+        return False
+    _, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    zone_hour, zone_minute = int(match.group(8) or 0), int(match.group(9) or 0)
+    return (
+        1 <= month <= 12
+        and 1 <= day <= _days(int(match.group(1)), month)
+        and hour < 24
+        and minute < 60
+        and second <= 60
+        and zone_hour < 24
+        and zone_minute < 60
+    )
+
+
+def _days(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def _fault(code: str, message: str) -> NotJsonError:
+    return NotJsonError(JsonFault(code, 0, message))
+
+
+class _Fields:
+    """The listed fields of one object; a repeated one is refused, an unlisted one ignored."""
+
+    def __init__(self, value: JsonObject, listed: tuple[str, ...]):
+        for key in listed:
+            if key in value.repeated:
+                raise _fault("repeated", f"the key {key!r} is there more than once")
+        self.value = value
+
+    def _required(self, key: str) -> Any:
+        if key not in self.value:
+            raise _fault("missing", f"the field {key!r} is missing")
+        return self.value[key]
+
+    def string(self, key: str) -> str:
+        value = self._required(key)
+        if not isinstance(value, str):
+            raise _fault("schema", f"{key!r} is not a string")
+        return value
+
+    def string_or_null(self, key: str) -> str | None:
+        return None if self.value.get(key) is None else self.string(key)
+
+    def int32(self, key: str) -> int:
+        value = self._required(key)
+        if not strict_json.is_int32(value):
+            raise _fault("integer", f"{key!r} is not a 32-bit integer")
+        return int(value)
+
+    def boolean(self, key: str) -> bool:
+        value = self._required(key)
+        if not isinstance(value, bool):
+            raise _fault("schema", f"{key!r} is neither true nor false")
+        return value
+
+    def timestamp(self, key: str) -> str:
+        value = self.string(key)
+        if not is_timestamp(value):
+            raise _fault("timestamp", f"{key!r} is not a time with a zone: {value[:40]!r}")
+        return value
+
+    def snapshot(self, key: str) -> Snapshot | None:
+        value = self.value.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, JsonObject):
+            raise _fault("schema", f"{key!r} is not an object")
+        inner = _Fields(value, ("tree", "reference"))
+        capture = value.get("capture")
+        return Snapshot(
+            inner.string("tree"),
+            inner.string_or_null("reference"),
+            capture if isinstance(capture, str) else None,
+        )
+
+
+def _initialized(value: JsonObject) -> Record:
+    fields = _Fields(value, ("type", "baseline_end", "created_at"))
+    return Initialized(fields.int32("baseline_end"), fields.timestamp("created_at"))
+
+
+def _checkpoint_created(value: JsonObject) -> Record:
+    listed = ("type", "id", "parent", "prompt", "event_start", "snapshot", "snapshot_error", "created_at")
+    fields = _Fields(value, listed)
+    return CheckpointCreated(
+        fields.string("id"),
+        fields.string_or_null("parent"),
+        fields.string("prompt"),
+        fields.int32("event_start"),
+        fields.snapshot("snapshot"),
+        fields.string_or_null("snapshot_error"),
+        fields.timestamp("created_at"),
+        _file_snapshot(value.get("file_snapshot")),
+    )
+
+
+def _file_snapshot(value: Any) -> FileSnapshot | None:
+    # A field of ours that the agent ignores: a malformed one never makes the line unreadable.
+    if not isinstance(value, dict):
+        return None
+    parts = [value.get(key) for key in ("id", "workspace_id", "root")]
+    if not all(isinstance(part, str) for part in parts):
+        return None
+    return FileSnapshot(*(str(part) for part in parts))
+
+
+def _turn_completed(value: JsonObject) -> Record:
+    fields = _Fields(value, ("type", "checkpoint_id", "event_end", "success", "completed_at"))
+    return TurnCompleted(
+        fields.string("checkpoint_id"),
+        fields.int32("event_end"),
+        fields.boolean("success"),
+        fields.timestamp("completed_at"),
+    )
+
+
+def _head_moved(value: JsonObject) -> Record:
+    fields = _Fields(value, ("type", "from", "to", "redo_head", "redo_snapshot", "moved_at"))
+    return HeadMoved(
+        fields.string_or_null("from"),
+        fields.string_or_null("to"),
+        fields.string_or_null("redo_head"),
+        fields.snapshot("redo_snapshot"),
+        fields.timestamp("moved_at"),
+    )
+
+
+def _redo_cleared(value: JsonObject) -> Record:
+    return RedoCleared(_Fields(value, ("type", "cleared_at")).timestamp("cleared_at"))
+
+
+_READERS: dict[str, Callable[[JsonObject], Record]] = {
+    "initialized": _initialized,
+    "checkpoint_created": _checkpoint_created,
+    "turn_completed": _turn_completed,
+    "head_moved": _head_moved,
+    "redo_cleared": _redo_cleared,
+}
+
+
+def _write_checkpoint(record: CheckpointCreated) -> tuple[str, dict[str, Any]]:
+    fields: dict[str, Any] = {
+        "id": record.id,
+        "parent": record.parent,
+        "prompt": record.prompt,
+        "event_start": record.event_start,
+        "snapshot": snapshot_json(record.snapshot),
+        "snapshot_error": record.snapshot_error,
+        "created_at": record.created_at,
+    }
+    if record.file_snapshot is not None:
+        file_snapshot = record.file_snapshot
+        fields["file_snapshot"] = {
+            "id": file_snapshot.id,
+            "workspace_id": file_snapshot.workspace_id,
+            "root": file_snapshot.root,
+        }
+    return "checkpoint_created", fields
+
+
+_WRITERS: dict[type[Any], Callable[[Any], tuple[str, dict[str, Any]]]] = {
+    Initialized: lambda record: (
+        "initialized",
+        {"baseline_end": record.baseline_end, "created_at": record.created_at},
+    ),
+    CheckpointCreated: _write_checkpoint,
+    TurnCompleted: lambda record: (
+        "turn_completed",
+        {
+            "checkpoint_id": record.checkpoint_id,
+            "event_end": record.event_end,
+            "success": record.success,
+            "completed_at": record.completed_at,
+        },
+    ),
+    HeadMoved: lambda record: (
+        "head_moved",
+        {
+            "from": record.from_head,
+            "to": record.to,
+            "redo_head": record.redo_head,
+            "redo_snapshot": snapshot_json(record.redo_snapshot),
+            "moved_at": record.moved_at,
+        },
+    ),
+    RedoCleared: lambda record: ("redo_cleared", {"cleared_at": record.cleared_at}),
+}
