@@ -129,7 +129,7 @@ class _Scan:
         self.stack += byte
 
     def _close(self, byte: bytes) -> None:
-        if not self.stack or self.stack[-1:] + byte not in (b"{}", b"[]"):
+        if not self.stack or bytes(self.stack[-1:]) + byte not in (b"{}", b"[]"):
             self.broken = True
             return
         if len(self.stack) == 1:
