@@ -42,9 +42,8 @@ def is_blank(data: bytes) -> bool:
 
 def lines(file: BinaryIO) -> Iterator[Line]:
     """Every line of an open file, blank ones too, holding one line at a time."""
-    number = offset = 0
-    for raw in file:
-        number += 1
+    offset = 0
+    for number, raw in enumerate(file, start=1):
         terminated = raw.endswith(b"\n")
         yield Line(number, offset, raw[:-1] if terminated else raw, terminated)
         offset += len(raw)

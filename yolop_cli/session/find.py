@@ -19,7 +19,8 @@ def find(places: Places, named: str | None) -> SessionDirectory:
     """The session a user means.
 
     ``named`` is a path, a full id or a unique prefix; without it the environment and then the current
-    directory decide. Raises ``NotFoundError``, ``UsageError`` for an ambiguous prefix or tie, ``DeniedError``.
+    directory decide. Raises ``NotFoundError``, ``UsageError`` for an ambiguous prefix, ``RefusedError`` for
+    a tie, ``DeniedError`` for a link.
     """
     named = named if named is not None else places.environ.get(SESSION_VARIABLE) or None
     if named is None:
