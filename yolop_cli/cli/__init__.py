@@ -1,0 +1,1 @@
+"""The command line: the only place that knows Click and rich, and the only one that prints."""

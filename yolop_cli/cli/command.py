@@ -1,0 +1,210 @@
+"""How every command is declared: a lazy table of groups, common options, help for terminals and pipes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from yolop_cli.cli.screen import COLORS, Screen
+from yolop_cli.errors import UsageError
+from yolop_cli.git import Git
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.find import find
+from yolop_cli.session.places import SESSION_VARIABLE, SESSIONS_DIR_VARIABLE, Places
+
+MAXIMUM_HELP_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a command gets: where it was called, how it speaks, which session was named."""
+
+    screen: Screen
+    places: Places
+    git: Git
+    named: str | None = None
+
+    def session(self) -> SessionDirectory:
+        """The session meant. Raises as ``find``."""
+        return find(self.places, self.named)
+
+
+class Command(click.Command):
+    """A command whose help is drawn by rich-click on a terminal and plain when piped."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        return rich_help(self, ctx) if sys.stdout.isatty() else super().get_help(ctx)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called.
+
+    ``table`` maps a name to (module, attribute, one-line summary, section of the help).
+    """
+
+    command_class = Command
+
+    def __init__(
+        self, *args: Any, table: dict[str, tuple[str, str, str, str]] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.table, *(name for name in self.commands if name not in self.table)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.table and cmd_name not in self.commands:
+            module, attribute, _, _ = self.table[cmd_name]
+            self.commands[cmd_name] = getattr(importlib.import_module(module), attribute)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            self._unknown(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return rich_help(self, ctx) if sys.stdout.isatty() else super().get_help(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            if name in self.table:
+                _, _, summary, section = self.table[name]
+            else:
+                summary, section = self.commands[name].get_short_help_str(limit=80), "Commands"
+            sections.setdefault(section, []).append((name, summary))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+    def _unknown(self, ctx: click.Context, name: str) -> NoReturn:
+        import difflib
+
+        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+        raise UsageError(
+            f"{ctx.command_path} has no command {name!r}",
+            hint=f"did you mean `{ctx.command_path} {near[0]}`?"
+            if near
+            else f"see `{ctx.command_path} --help`",
+        )
+
+
+def rich_help(command: click.Command, ctx: click.Context) -> str:
+    """The help of a command as rich-click draws it."""
+    import rich_click
+
+    config = rich_click.RichHelpConfiguration(
+        text_markup=None, max_width=MAXIMUM_HELP_WIDTH, show_arguments=True, use_click_short_help=True
+    )
+    if isinstance(command, LazyGroup):
+        config.command_groups = {"*": _panels(command, ctx)}
+    formatter = rich_click.RichHelpFormatter(config=config)
+    kind: Any = rich_click.RichGroup if isinstance(command, click.Group) else rich_click.RichCommand
+    for part in (kind.format_usage, kind.format_help_text, kind.format_options, kind.format_epilog):
+        part(command, ctx, formatter)
+    return formatter.getvalue().rstrip("\n")
+
+
+def _panels(group: LazyGroup, ctx: click.Context) -> list[Any]:
+    sections: dict[str, list[str]] = {}
+    for name in group.list_commands(ctx):
+        section = group.table[name][3] if name in group.table else "Commands"
+        sections.setdefault(section, []).append(name)
+    return [{"name": section, "commands": names} for section, names in sections.items()]
+
+
+def group(name: str, summary: str) -> Callable[[Callable[..., None]], LazyGroup]:
+    """Declare a noun; its verbs are added with ``command``."""
+    return click.group(name, cls=LazyGroup, short_help=summary, context_settings=CONTEXT)
+
+
+def command(
+    parent: click.Group | None, name: str, *, session: bool = False, examples: Sequence[str] = ()
+) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Declare a verb (a command of the root without ``parent``) with the common options.
+
+    ``session`` adds the choice of one session.
+
+    The function gets an ``Invocation`` and its own parameters, and returns an exit status or None for 0.
+    """
+
+    def declare(function: Callable[..., int | None]) -> click.Command:
+        declared = _invoked(function)
+        for option in _options(session):
+            declared = option(declared)
+        epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) if examples else None
+        made = click.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT)(declared)
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return declare
+
+
+def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:
+    def call(
+        as_json: bool,
+        color: str,
+        debug: bool,
+        sessions_dir: str | None = None,
+        session: str | None = None,
+        **rest: Any,
+    ) -> int:
+        environ = os.environ
+        screen = Screen.of(as_json, color, environ)
+        places = Places.of(environ, Path.cwd(), Path(sessions_dir) if sessions_dir else None)
+        return function(Invocation(screen, places, Git(environ), session), **rest) or 0
+
+    call.__doc__ = function.__doc__
+    call.__name__ = function.__name__
+    call.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    return call
+
+
+def _options(session: bool) -> list[Callable[[Any], Any]]:
+    options = [
+        click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
+        click.option(
+            "--color",
+            type=click.Choice(COLORS),
+            default="auto",
+            show_default=True,
+            help="Colour: on a terminal, always, or never.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    ]
+    if session:
+        options += [
+            click.option(
+                "--sessions-dir",
+                metavar="DIR",
+                envvar=SESSIONS_DIR_VARIABLE,
+                show_envvar=True,
+                help="Where session ids are looked up.",
+            ),
+            click.option(
+                "-s",
+                "--session",
+                metavar="SESSION",
+                help="A session: its directory, its id, or the beginning of its id. "
+                f"[env var: {SESSION_VARIABLE}; default: the session of the current directory]",
+            ),
+        ]
+    return options
+
+
+CONTEXT: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": MAXIMUM_HELP_WIDTH,
+}

@@ -1,0 +1,86 @@
+"""The root command, and the one place where an exception becomes an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+
+from yolop_cli import __version__
+from yolop_cli.cli import screen
+from yolop_cli.cli.command import CONTEXT, LazyGroup
+from yolop_cli.errors import UsageError, YolopError
+
+_LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
+COMMANDS = {
+    "session": ("yolop_cli.cli.session", "session", "List sessions and show one.", _LOOK),
+    "timeline": ("yolop_cli.cli.timeline", "timeline", "The journal: show and check it.", _LOOK),
+    "checkpoint": (
+        "yolop_cli.cli.checkpoint",
+        "checkpoint",
+        "Make checkpoints, compare them, take files out.",
+        _BACK,
+    ),
+    "rewind": ("yolop_cli.cli.rewind", "rewind", "Preview a restore, then apply it with its token.", _BACK),
+    "undo": ("yolop_cli.cli.rewind", "undo", "Go back to before the last turn.", _BACK),
+    "redo": ("yolop_cli.cli.rewind", "redo", "Take the last restore back.", _BACK),
+    "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
+}
+BUG_STATUS = 70
+PIPE_STATUS = 141
+
+
+@click.group("yolop-cli", cls=LazyGroup, table=COMMANDS, context_settings=CONTEXT)
+@click.version_option(__version__, "--version", prog_name="yolop-cli", message="%(prog)s %(version)s")
+def root() -> None:
+    """Look at, checkpoint, rewind and repair Yolop sessions from a shell.
+
+    Each command reads the session directory, does one thing, and leaves the directory valid. A session is
+    named with -s, or found from the current directory.
+    """
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit status of CLI.md's table."""
+    as_json = "--json" in arguments
+    try:
+        status = root.main(arguments, prog_name="yolop-cli", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except YolopError as error:
+        return _refused(error, arguments, as_json)
+    except click.exceptions.NoArgsIsHelpError as error:
+        screen.write_error(error.format_message() + "\n")
+        return UsageError.exit_status
+    except click.UsageError as error:
+        hint = f"see `{error.ctx.command_path} --help`" if error.ctx else None
+        return _refused(UsageError(error.format_message(), hint=hint), arguments, as_json)
+    except click.ClickException as error:
+        return _refused(UsageError(error.format_message()), arguments, as_json)
+    except (KeyboardInterrupt, click.Abort):
+        screen.write_error("\ninterrupted\n")
+        return 130
+    except BrokenPipeError:
+        # The reader went away. Standard output must not fail once more when the interpreter flushes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_STATUS
+    except Exception as error:
+        return _bug(error, arguments, as_json)
+
+
+def _refused(error: YolopError, arguments: list[str], as_json: bool) -> int:
+    if "--debug" in arguments:
+        traceback.print_exc()
+    screen.report(error, as_json=as_json)
+    return error.exit_status
+
+
+def _bug(error: Exception, arguments: list[str], as_json: bool) -> int:
+    if "--debug" in arguments:
+        traceback.print_exc()
+    from yolop_cli.cli.bug import BugError
+
+    screen.report(BugError.of(error), as_json=as_json)
+    return BUG_STATUS

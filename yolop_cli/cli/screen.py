@@ -1,0 +1,137 @@
+"""Where results go: one JSON document, or text that is coloured on a terminal and plain when piped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from yolop_cli.cli import text
+from yolop_cli.errors import YolopError
+
+COLORS = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Screen:
+    """How this command speaks: as JSON or text, in colour or not."""
+
+    as_json: bool
+    color: bool
+    terminal: bool
+
+    @classmethod
+    def of(cls, as_json: bool, color: str, environ: Mapping[str, str]) -> Screen:
+        """The screen for the options and streams of this process."""
+        terminal = sys.stdout.isatty()
+        wanted = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        return cls(as_json, color == "always" or (color == "auto" and wanted), terminal)
+
+    def result(self, value: Any, render: Callable[[], None]) -> None:
+        """The outcome of a command: ``value`` as the one JSON document, or ``render`` for people."""
+        if self.as_json:
+            write_json(value)
+        else:
+            render()
+
+    def line(self, words: str = "", **style: Any) -> None:
+        """A line of text on standard output, styled on a terminal."""
+        write(self.styled(words, **style) + "\n")
+
+    def styled(self, words: str, **style: Any) -> str:
+        """The words with a style, or as they are without colour."""
+        return click.style(words, **style) if self.color and style else words
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Rows as a table on a terminal, and as tab-separated lines without headings when piped."""
+        if not self.terminal:
+            for row in rows:
+                write("\t".join(row) + "\n")
+            return
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for heading in headings:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        Console(no_color=not self.color, highlight=False).print(table)
+
+    def note(self, words: str) -> None:
+        """A remark for people, on standard error so that standard output stays the result."""
+        write_error(words + "\n")
+
+    def warn(self, words: str) -> None:
+        """Something to know that is no failure, on standard error."""
+        write_error(f"warning: {text.clean(words)}\n")
+
+    @contextmanager
+    def progress(self, words: str, total: int) -> Iterator[Callable[[], None]]:
+        """A bar on standard error while long work runs, when that is a terminal; gives the step to call."""
+        if not sys.stderr.isatty() or total < 2:
+            yield lambda: None
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True, no_color=not self.color), transient=True) as bar:
+            task = bar.add_task(words, total=total)
+            yield lambda: bar.advance(task)
+
+
+def write(words: str) -> None:
+    """Text on standard output, in any locale."""
+    _write(sys.stdout, words)
+
+
+def write_error(words: str) -> None:
+    """Text on standard error, in any locale."""
+    _write(sys.stderr, words)
+
+
+def write_bytes(data: bytes) -> None:
+    """Bytes on standard output, exactly as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def write_json(value: Any) -> None:
+    """One JSON document and a line feed on standard output, as UTF-8 in any locale."""
+    write_bytes(
+        json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False).encode("utf-8", "replace") + b"\n"
+    )
+
+
+def report(error: YolopError, *, as_json: bool) -> None:
+    """A failure on standard error: ``error:`` and ``hint:`` lines, or one JSON document."""
+    if as_json:
+        document = {
+            "error": {
+                "code": error.code,
+                "message": error.message,
+                "hint": error.hint,
+                "details": error.details,
+            }
+        }
+        write_error(json.dumps(document, ensure_ascii=True) + "\n")
+        return
+    write_error(f"error: {text.clean(error.message)}\n")
+    for path in error.details.get("paths", [])[:20]:
+        write_error(f"  {text.clean(path) if isinstance(path, str) else path}\n")
+    if error.hint:
+        write_error(f"hint: {text.clean(error.hint)}\n")
+
+
+def _write(stream: Any, words: str) -> None:
+    try:
+        stream.write(words)
+    except UnicodeEncodeError:
+        stream.write(words.encode(stream.encoding, "backslashreplace").decode(stream.encoding))

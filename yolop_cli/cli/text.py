@@ -1,0 +1,40 @@
+"""Text from a session made safe to show: no control character ever reaches a terminal raw."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+# C0 and C1 controls, DEL, and the characters that reorder or hide the text around them.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
+
+
+def clean(text: str) -> str:
+    """The text with control characters, direction marks and undecodable bytes as visible escapes."""
+    return _UNSAFE.sub(lambda match: _escape(match.group()), text)
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8, as the file system decodes it
+        return f"\\x{number - 0xDC00:02x}"
+    return _SHORT.get(character) or (f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}")
+
+
+def path(value: bytes | Path) -> str:
+    """A path to show."""
+    raw = value if isinstance(value, bytes) else os.fsencode(value)
+    return clean(raw.decode("utf-8", "surrogateescape"))
+
+
+def clip(text: str, width: int) -> str:
+    """The text cleaned, on one line of at most ``width`` characters."""
+    shown = clean(text)
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
