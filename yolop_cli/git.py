@@ -32,6 +32,7 @@ _PINNED = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_PAGER": "cat",
+    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_FLUSH": "0",
 }
 # No program that a repository names may start, and nothing it sets may change what plumbing does.
@@ -71,11 +72,17 @@ class Where:
         """The same place with more settings."""
         return Where(self.directory, self.variables, (*self.config, *config), self.users_config)
 
+    def with_variables(self, **variables: str) -> Where:
+        """The same place with other ``GIT_*`` variables."""
+        return Where(self.directory, {**self.variables, **variables}, self.config, self.users_config)
+
     def with_index(self, index: Path) -> Where:
         """The same place with another index file."""
-        return Where(
-            self.directory, {**self.variables, "GIT_INDEX_FILE": str(index)}, self.config, self.users_config
-        )
+        return self.with_variables(GIT_INDEX_FILE=str(index))
+
+    def with_objects(self, directory: Path) -> Where:
+        """The same place with new objects read and written in another directory."""
+        return self.with_variables(GIT_OBJECT_DIRECTORY=str(directory))
 
 
 def discovered(directory: Path) -> Where:

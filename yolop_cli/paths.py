@@ -31,6 +31,11 @@ def to_json(path: bytes | Path) -> str | dict[str, str]:
         return {"bytes": base64.b64encode(raw).decode("ascii")}
 
 
+def show(path: bytes | str | Path) -> str:
+    """A path for a message: as text, bytes that are not UTF-8 as ``\\xff``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def from_json(value: Any) -> bytes | None:
     """The bytes of a path written by ``to_json``, or None when the value is not one."""
     if isinstance(value, str):
