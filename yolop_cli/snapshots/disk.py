@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -47,12 +48,7 @@ class Disk:
 
     def stat(self, path: bytes) -> Seen:
         """What lies at a path now. Raises ``OSError`` when that cannot be told."""
-        try:
-            info = os.lstat(self.full(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return MISSING
-        fingerprint = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-        return Seen(_kind(info.st_mode), info.st_mode, fingerprint)
+        return seen(lambda: os.lstat(self.full(path)))
 
     def is_directory(self, path: bytes) -> bool:
         """Whether a path is a directory, reached through directories and no link."""
@@ -77,6 +73,16 @@ class Disk:
             known = self.is_directory(directory) and self.stat(directory + b"/.git").kind != "missing"
             self._nested[directory] = known
         return known
+
+
+def seen(stat_it: Callable[[], os.stat_result]) -> Seen:
+    """What a stat call finds; ``MISSING`` when nothing is there."""
+    try:
+        info = stat_it()
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING
+    fingerprint = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+    return Seen(_kind(info.st_mode), info.st_mode, fingerprint)
 
 
 def _kind(mode: int) -> Kind:

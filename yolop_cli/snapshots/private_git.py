@@ -117,7 +117,7 @@ class PrivateGit:
         before the capture began never hides a change made while it ran.
         """
         try:
-            _hand_over(self.work / "objects", self.checkout, self.path.parent.name)
+            self.hand_over()
             files.remove_file(self.tree_note)
             work_index = self.work / "index"
             if work_index.exists():
@@ -128,6 +128,10 @@ class PrivateGit:
         except OSError as error:
             raise files.failed("keep the captured objects in", self.checkout.objects, error) from None
         self.sweep()
+
+    def hand_over(self) -> None:
+        """Move the new objects into the repository, durably. Raises ``OSError``."""
+        _hand_over(self.work / "objects", self.checkout, self.path.parent.name)
 
     def forget(self) -> None:
         """Drop the kept index, so that the next capture reads every file."""
