@@ -7,7 +7,7 @@ A schema's name is its path below ``schemas/`` without the ending: ``timeline-re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,8 +77,7 @@ def errors(name: str, value: Any) -> list[tuple[str, str]]:
     kind = value.get("type") if name == _RECORD_SCHEMA and isinstance(value, dict) else None
     chosen = record_validator(kind) if isinstance(kind, str) else None
     found = (chosen or validator(name)).iter_errors(value)
-    leaves = [leaf for error in found for leaf in _leaves(error)]
-    return sorted({(leaf.json_path, _message(leaf)) for leaf in leaves if not _is_explained(leaf, leaves)})
+    return sorted({(leaf.json_path, _message(leaf)) for leaf in _telling(found)})
 
 
 def _root() -> Path:
@@ -96,6 +95,20 @@ def _compile(schema: dict[str, Any]) -> Validator:
     return compiled
 
 
+def _telling(found: Iterable[ValidationError]) -> Iterator[ValidationError]:
+    """The faults, without a "fits none of the forms" that another at or below its place explains."""
+    leaves = [leaf for error in found for leaf in _leaves(error)]
+    explained = {
+        tuple(leaf.absolute_path)[:depth]
+        for leaf in leaves
+        if leaf.validator not in _BRANCHING
+        for depth in range(len(leaf.absolute_path) + 1)
+    }
+    for leaf in leaves:
+        if leaf.validator not in _BRANCHING or tuple(leaf.absolute_path) not in explained:
+            yield leaf
+
+
 def _leaves(error: ValidationError) -> Iterator[ValidationError]:
     """The faults behind a failed ``oneOf`` or ``anyOf``: those of the one branch that was meant."""
     branches: dict[Any, list[ValidationError]] = {}
@@ -108,15 +121,6 @@ def _leaves(error: ValidationError) -> Iterator[ValidationError]:
         return
     for inner in meant[0]:
         yield from _leaves(inner)
-
-
-def _is_explained(error: ValidationError, others: list[ValidationError]) -> bool:
-    """Whether "fits none of the forms" says nothing that a fault at or below the same place does not."""
-    path = list(error.absolute_path)
-    return error.validator in _BRANCHING and any(
-        other.validator not in _BRANCHING and list(other.absolute_path)[: len(path)] == path
-        for other in others
-    )
 
 
 def _is_foreign(error: ValidationError, depth: int) -> bool:
