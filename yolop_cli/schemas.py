@@ -152,7 +152,7 @@ def _message(error: ValidationError) -> str:
         case "maximum" | "maxItems" | "maxLength":
             return f"is above the most allowed, {rule}"
         case "pattern":
-            return f"does not have the form: {schema.get('description', rule)}"
+            return f"does not have the form: {schema.get('description', rule).rstrip('.')}"
         case _:
             return "fits none of the allowed forms"
 

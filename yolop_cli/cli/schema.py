@@ -1,0 +1,101 @@
+"""``schema``: the JSON Schemas, and any file against them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from yolop_cli import files, paths, schemas
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation, command, group
+from yolop_cli.cli.screen import write
+from yolop_cli.errors import UsageError
+from yolop_cli.session import conformance
+
+
+@group("schema", "The JSON Schemas, and files against them.")
+def schema() -> None:
+    """The JSON Schemas of a session's files and of what --json prints, and any file against them."""
+
+
+@command(schema, "list", examples=["yolop-cli schema list"])
+def list_(invocation: Invocation) -> None:
+    """List the schemas: those of files first, then those of outputs."""
+    rows = [(name, schemas.load(name)) for name in schemas.names()]
+
+    def render() -> None:
+        invocation.screen.table(("Name", "What"), [(name, value["title"]) for name, value in rows])
+
+    listed = [
+        {"name": name, "id": value["$id"], "title": value["title"], "description": value["description"]}
+        for name, value in rows
+    ]
+    invocation.screen.result({"schemas": listed}, render)
+
+
+@command(schema, "show", examples=["yolop-cli schema show timeline-record"])
+@click.argument("name")
+def show(invocation: Invocation, name: str) -> None:
+    """Print the schema NAME."""
+    found = schemas.text(name)
+    invocation.screen.result(schemas.load(name), lambda: write(found))
+
+
+@command(
+    schema,
+    "validate",
+    examples=[
+        "yolop-cli schema validate ~/.local/share/yolop/sessions/session_…/timeline.jsonl",
+        "yolop-cli session list --json | yolop-cli schema validate --schema output/session-list -",
+    ],
+)
+@click.option("--schema", "name", metavar="NAME", help="The schema; by default what the file's name says.")
+@click.argument("file", type=click.Path(path_type=Path))
+def validate(invocation: Invocation, name: str | None, file: Path) -> int:
+    """Check FILE (- for standard input) against a schema: JSON Lines line by line. Exit 1 with findings."""
+    chosen = name or conformance.schema_of(file.name)
+    if chosen is None:
+        raise UsageError(
+            f"the name of {os.fspath(file)!r} does not say which schema it should have",
+            hint="choose one with --schema; see `yolop-cli schema list`",
+        )
+    with _opened(file) as opened:
+        report = conformance.check(opened, chosen, of_lines=conformance.is_of_lines(file.name, chosen))
+
+    def render() -> None:
+        for finding in report.findings:
+            where = text.path(file) if finding.line is None else f"{text.path(file)}:{finding.line}"
+            invocation.screen.line(text.clean(f"{where}: {finding.path}: {finding.message}"))
+        if not report.findings:
+            invocation.screen.line(f"{text.count(report.documents, 'document')}, as {chosen} says")
+
+    findings = [
+        {"line": found.line, "offset": found.offset, "path": found.path, "message": found.message}
+        for found in report.findings
+    ]
+    value = {
+        "file": paths.to_json(file),
+        "schema": chosen,
+        "documents": report.documents,
+        "findings": findings,
+        "ok": not findings,
+    }
+    invocation.screen.result(value, render)
+    return 1 if findings else 0
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    if file != Path("-"):
+        with files.reading(file) as opened:
+            yield opened
+    elif sys.stdin is None:
+        raise UsageError("standard input is closed")
+    else:
+        yield sys.stdin.buffer
