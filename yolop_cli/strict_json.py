@@ -85,7 +85,8 @@ def _syntax_fault(text: str, error: json.JSONDecodeError) -> JsonFault:
     offset = len(text[: error.pos].encode("utf-8"))
     if error.msg == "Extra data":
         return JsonFault("trailing", offset, "something follows the JSON document")
-    return JsonFault("syntax", offset, f"not JSON: {error.msg[0].lower()}{error.msg[1:]}")
+    words = error.msg.removesuffix(" at").removesuffix(" starting")
+    return JsonFault("syntax", offset, f"not JSON: {words[0].lower()}{words[1:]}")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> JsonObject:
