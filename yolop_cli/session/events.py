@@ -22,6 +22,8 @@ from yolop_cli.strict_json import is_int32
 
 WHOLE_LINE = 1 << 20
 _BLOCK = 1 << 20
+# Events that say something about a session without being part of what was said.
+NOTES = frozenset({"session.title.updated"})
 
 
 @dataclass(frozen=True)

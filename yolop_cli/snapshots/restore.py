@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +40,10 @@ def stage_name(token: str) -> str:
     return STAGE_PREFIX.decode("ascii") + hashlib.sha256(token.encode()).hexdigest()[:16]
 
 
-def look(private: PrivateGit, plan: RestorePlan) -> dict[bytes, Seen]:
-    """What lies at each path of the plan now; taken before the capture that the plan is checked against."""
+def look_at(private: PrivateGit, wanted: Iterable[bytes]) -> dict[bytes, Seen]:
+    """What lies at some paths now, to compare with right before each of them is touched."""
     disk = Disk(os.fsencode(private.checkout.root))
-    return {change.path: disk.look(change.path) for change in plan.changes}
+    return {path: disk.look(path) for path in wanted}
 
 
 def carry_out(

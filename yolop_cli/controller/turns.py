@@ -1,0 +1,161 @@
+"""Begin and end a turn, drop a snapshot: the records of the format page ("Writing"), in its write order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yolop_cli import clock, ids
+from yolop_cli.controller.writing import Held, drop_references, drop_waiting, held
+from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError
+from yolop_cli.git import Git, GitError
+from yolop_cli.ownership import owned_checkout
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.snapshots import refs
+from yolop_cli.snapshots.capture import capture
+from yolop_cli.snapshots.private_git import PrivateGit
+from yolop_cli.timeline.fold import TimelineState
+from yolop_cli.timeline.records import (
+    CheckpointCreated,
+    Initialized,
+    Record,
+    RedoCleared,
+    Snapshot,
+    TurnCompleted,
+)
+
+CAPTURE_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A turn that began, and the state of the session then."""
+
+    checkpoint: CheckpointCreated
+    state: TimelineState
+
+
+def begin(git: Git, session: SessionDirectory, prompt: str, *, require_workspace: bool = False) -> Begun:
+    """Begin a turn: capture the files, then record the checkpoint.
+
+    A capture that fails makes a conversation-only checkpoint with the reason; with ``require_workspace`` it
+    raises ``DeniedError`` (no worktree of the session's own) or ``CaptureError`` and records nothing.
+    """
+    with held(git, session) as one:
+        state = one.state
+        event_start = one.last_sequence + 1
+        checkpoint_id = _new_id(state, event_start)
+        snapshot, reason = _snapshot(one, checkpoint_id, require_workspace)
+        checkpoint = CheckpointCreated(
+            checkpoint_id,
+            one.effective_head,
+            prompt,
+            event_start,
+            snapshot,
+            reason,
+            clock.now(),
+        )
+        redo = state.redo
+        clears = redo is not None and (redo.head is not None or redo.snapshot is not None)
+        one = one.append(*_opening(one), *([RedoCleared(clock.now())] if clears else []), checkpoint)
+        used_up = [redo.snapshot.reference] if redo is not None and redo.snapshot is not None else []
+        needed = {node.checkpoint.snapshot for node in one.state.nodes.values()}
+        drop_references(
+            one, [ref for ref in used_up if all(each is None or each.reference != ref for each in needed)]
+        )
+        drop_waiting(one)
+        return Begun(checkpoint, one.state)
+
+
+def complete(git: Git, session: SessionDirectory, checkpoint_id: str | None, *, success: bool) -> Begun:
+    """End a turn: the pending one, which ``checkpoint_id`` may name. Raises ``RefusedError``."""
+    with held(git, session) as one:
+        pending = one.state.pending
+        if checkpoint_id is not None and checkpoint_id not in one.state.nodes:
+            raise unknown_checkpoint(session, checkpoint_id)
+        if pending is None or checkpoint_id not in (None, pending):
+            what = (
+                "no turn is pending" if checkpoint_id is None else f"{checkpoint_id} is not the pending turn"
+            )
+            raise RefusedError(what, hint="`yolop-cli checkpoint create` begins a turn")
+        one = one.append(TurnCompleted(pending, one.last_sequence, success, clock.now()))
+        return Begun(one.state.nodes[pending].checkpoint, one.state)
+
+
+def drop_snapshot(git: Git, session: SessionDirectory, checkpoint_id: str) -> str | None:
+    """Delete a checkpoint's snapshot; its record stays, as conversation-only. The ref that was deleted."""
+    with held(git, session) as one:
+        node = one.state.nodes.get(checkpoint_id)
+        if node is None:
+            raise unknown_checkpoint(session, checkpoint_id)
+        if one.waiting is not None and one.waiting.checkpoint_id == checkpoint_id:
+            raise RefusedError(
+                f"a restore to {checkpoint_id} waits for its token", hint="`yolop-cli rewind cancel` drops it"
+            )
+        snapshot = node.checkpoint.snapshot
+        if snapshot is None or snapshot.reference is None:
+            return None
+        check_reference(session, snapshot)
+        checkout = owned_checkout(one.git, session)
+        return next(iter(refs.drop(one.git, checkout, session.id, [snapshot.reference])), None)
+
+
+def closing(one: Held) -> list[Record]:
+    """What ends a pending turn as interrupted, when something else begins."""
+    if one.state.pending is None:
+        return []
+    return [TurnCompleted(one.state.pending, one.last_sequence, False, clock.now())]
+
+
+def check_reference(session: SessionDirectory, snapshot: Snapshot) -> None:
+    """Refuse a snapshot whose ref or tree is not what this session could have recorded."""
+    reference = snapshot.reference
+    if reference is not None and ids.reference_name(session.id, reference) is None:
+        raise RefusedError(f"the snapshot's ref is not one of this session: {reference!r}")
+    if not ids.is_object_id(snapshot.tree):
+        raise RefusedError(f"the snapshot names no tree: {snapshot.tree!r}")
+
+
+def unknown_checkpoint(session: SessionDirectory, checkpoint_id: str) -> NotFoundError:
+    """The failure for an id that no checkpoint of the session has."""
+    return NotFoundError(
+        f"no checkpoint {checkpoint_id!r} in {session.id}",
+        hint="see `yolop-cli checkpoint list --all-branches`",
+    )
+
+
+def _opening(one: Held) -> list[Record]:
+    """The records due before a checkpoint: a baseline while there is none, the end of a pending turn."""
+    state = one.state
+    if state.nodes:
+        return closing(one)
+    if state.baseline_end is None or state.baseline_end < one.last_sequence:
+        return [Initialized(one.last_sequence, clock.now())]
+    return []
+
+
+def _new_id(state: TimelineState, event_start: int) -> str:
+    number = len(state.nodes) + 1
+    while f"cp_{event_start}_{number}" in state.nodes:
+        number += 1
+    return f"cp_{event_start}_{number}"
+
+
+def _snapshot(one: Held, checkpoint_id: str, require_workspace: bool) -> tuple[Snapshot | None, str | None]:
+    """Capture and anchor the files: the snapshot, or None and the reason."""
+    reference = one.session.reference(checkpoint_id)
+    try:
+        checkout = owned_checkout(one.git, one.session)
+        private = PrivateGit(one.session.capture, checkout)
+        tree = capture(one.git.limited(CAPTURE_SECONDS), private).tree
+        try:
+            refs.create(one.git, checkout, reference, tree)
+        except GitError:
+            # A run that was killed before its record may have left this ref: no record names it.
+            if not refs.drop(one.git, checkout, one.session.id, [reference]):
+                raise
+            refs.create(one.git, checkout, reference, tree)
+        return Snapshot(tree, reference, "raw"), None
+    except (DeniedError, StorageError) as error:
+        if require_workspace:
+            raise
+        return None, error.message
