@@ -10,6 +10,11 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def seconds() -> float:
+    """Seconds since 1970."""
+    return datetime.now(UTC).timestamp()
+
+
 def stamp() -> str:
     """The moment as a part of a file name: ``20261130T120000Z``."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

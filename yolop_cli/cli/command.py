@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 import click
 
 from yolop_cli.cli.screen import COLORS, Screen
-from yolop_cli.errors import UsageError
+from yolop_cli.errors import UsageError, YolopError
 from yolop_cli.git import Git
+from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import find
 from yolop_cli.session.places import SESSION_VARIABLE, SESSIONS_DIR_VARIABLE, Places
@@ -32,8 +33,32 @@ class Invocation:
     named: str | None = None
 
     def session(self) -> SessionDirectory:
-        """The session meant. Raises as ``find``."""
-        return find(self.places, self.named)
+        """The session meant; says so when a restore of it was interrupted. Raises as ``find``."""
+        session = find(self.places, self.named)
+        try:
+            waiting = restore_file.read(session)
+        except YolopError:
+            return session  # the commands that need the file say what is wrong with it
+        if waiting is not None and waiting.phase == "applying":
+            self._say_interrupted(session, waiting)
+        return session
+
+    def _say_interrupted(self, session: SessionDirectory, waiting: restore_file.WaitingRestore) -> None:
+        from yolop_cli.controller.writing import is_finished
+        from yolop_cli.timeline import file as timeline_file
+
+        if lock.is_held(session):
+            return  # it is being applied right now
+        if is_finished(timeline_file.load(session), waiting):
+            self.screen.warn(
+                f"a restore of {session.id} was interrupted after it had taken effect; nothing is left to do"
+            )
+            return
+        self.screen.warn(
+            f"a restore of {session.id} was interrupted while it changed the files: the head is where it "
+            "was, some files may be the snapshot's. `yolop-cli rewind cancel` puts them back, "
+            f"`yolop-cli rewind apply {waiting.token}` finishes it"
+        )
 
 
 class Command(click.Command):
@@ -130,18 +155,23 @@ def group(name: str, summary: str) -> Callable[[Callable[..., None]], LazyGroup]
 
 
 def command(
-    parent: click.Group | None, name: str, *, session: bool = False, examples: Sequence[str] = ()
+    parent: click.Group | None,
+    name: str,
+    *,
+    session: bool = False,
+    sessions: bool = False,
+    examples: Sequence[str] = (),
 ) -> Callable[[Callable[..., int | None]], click.Command]:
     """Declare a verb (a command of the root without ``parent``) with the common options.
 
-    ``session`` adds the choice of one session.
+    ``session`` adds the choice of one session, ``sessions`` only that of the sessions directory.
 
     The function gets an ``Invocation`` and its own parameters, and returns an exit status or None for 0.
     """
 
     def declare(function: Callable[..., int | None]) -> click.Command:
         declared = _invoked(function)
-        for option in _options(session):
+        for option in _options(session=session, sessions=sessions or session):
             declared = option(declared)
         epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) if examples else None
         made = click.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT)(declared)
@@ -172,7 +202,7 @@ def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:
     return call
 
 
-def _options(session: bool) -> list[Callable[[Any], Any]]:
+def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
     options = [
         click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
         click.option(
@@ -184,23 +214,26 @@ def _options(session: bool) -> list[Callable[[Any], Any]]:
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     ]
-    if session:
-        options += [
+    if sessions:
+        options.append(
             click.option(
                 "--sessions-dir",
                 metavar="DIR",
                 envvar=SESSIONS_DIR_VARIABLE,
                 show_envvar=True,
                 help="Where session ids are looked up.",
-            ),
+            )
+        )
+    if session:
+        options.append(
             click.option(
                 "-s",
                 "--session",
                 metavar="SESSION",
                 help="A session: its directory, its id, or the beginning of its id. "
                 f"[env var: {SESSION_VARIABLE}; default: the session of the current directory]",
-            ),
-        ]
+            )
+        )
     return options
 
 

@@ -63,7 +63,7 @@ def capture(git: Git, private: PrivateGit, forced: Collection[bytes] = ()) -> Ca
         where = f"{paths.show(error.filename)}: " if error.filename else ""
         raise CaptureError(f"{where}{os_reason(error)}") from None
     finally:
-        private.sweep()
+        private.close()
 
 
 def _capture(git: Git, private: PrivateGit, excludes: str, forced: Collection[bytes]) -> Capture:

@@ -36,10 +36,14 @@ _CONFIG_SHA1 = _CONFIG.split("[extensions]")[0]
 
 @dataclass(frozen=True)
 class PrivateGit:
-    """The private git directory of one session, for captures of one checkout."""
+    """The private git directory of one session, for captures of one checkout.
+
+    One that is ``aside`` is a temporary copy for looking: its objects never reach the repository.
+    """
 
     path: Path
     checkout: Checkout
+    aside: bool = False
 
     @property
     def index(self) -> Path:
@@ -72,9 +76,19 @@ class PrivateGit:
         variables = {
             "GIT_DIR": str(self.path),
             "GIT_WORK_TREE": str(self.checkout.root),
-            "GIT_OBJECT_DIRECTORY": str(self.checkout.objects),
+            "GIT_OBJECT_DIRECTORY": str(self.work / "objects" if self.aside else self.checkout.objects),
         }
         return Where(self.checkout.root, variables)
+
+    def borrow(self, other: Path) -> None:
+        """Begin with the kept index of another private directory, so that unchanged files are not read."""
+        files.make_private_directory(self.path)
+        try:
+            for name in ("index", "captured"):
+                if (other / name).exists():
+                    shutil.copy2(other / name, self.path / name)
+        except OSError as error:
+            raise files.failed("copy", other, error) from None
 
     def prepare(self) -> None:
         """Make the directory, or bring it up to date, and sweep what a killed capture left."""
@@ -117,6 +131,8 @@ class PrivateGit:
         before the capture began never hides a change made while it ran.
         """
         try:
+            if self.aside:
+                return
             self.hand_over()
             files.remove_file(self.tree_note)
             work_index = self.work / "index"
@@ -128,6 +144,11 @@ class PrivateGit:
         except OSError as error:
             raise files.failed("keep the captured objects in", self.checkout.objects, error) from None
         self.sweep()
+
+    def close(self) -> None:
+        """Sweep ``work/`` once a capture is over, unless its objects are still to be read."""
+        if not self.aside:
+            self.sweep()
 
     def hand_over(self) -> None:
         """Move the new objects into the repository, durably. Raises ``OSError``."""

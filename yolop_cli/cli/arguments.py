@@ -1,0 +1,73 @@
+"""Arguments as the program means them: text in any locale, prompts from files, modes by any name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from yolop_cli import files
+from yolop_cli.errors import NotFoundError, UsageError
+from yolop_cli.session.restore_file import Mode
+
+_MODES: dict[str, Mode] = {
+    "conversation": "conversation",
+    "chat": "conversation",
+    "workspace": "workspace",
+    "files": "workspace",
+    "code": "workspace",
+    "both": "both",
+    "all": "both",
+}
+
+
+def words(value: str) -> str:
+    """A text argument, read as UTF-8 whatever the locale. Raises ``UsageError``."""
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("a text argument is not UTF-8") from None
+
+
+def prompt(given: str | None, file: str | None, here: Path) -> str:
+    """The prompt from an option, a file or standard input. Raises ``UsageError``."""
+    if (given is None) == (file is None):
+        raise UsageError("give the prompt with --prompt or --prompt-file", hint="--prompt-file - reads it")
+    if given is not None:
+        return words(given)
+    if file == "-":
+        data = sys.stdin.buffer.read()
+    else:
+        assert file is not None
+        found = files.read_bytes(here / file)
+        if found is None:
+            raise NotFoundError(f"there is no {file}")
+        data = found
+    try:
+        return data.decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise UsageError("the prompt is not UTF-8") from None
+
+
+class ModeType(click.ParamType):  # type: ignore[type-arg]
+    """A restore mode, by any of its names."""
+
+    name = "mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Mode:
+        mode = _MODES.get(str(value))
+        if mode is None:
+            self.fail(f"{value!r} is not one of {', '.join(_MODES)}", param, ctx)
+        return mode
+
+
+mode_option = click.option(
+    "--mode",
+    type=ModeType(),
+    metavar="MODE",
+    help="conversation (chat), workspace (files, code) or both (all). [default: both where there is a "
+    "snapshot, else conversation]",
+)

@@ -1,0 +1,355 @@
+"""``yolop-cli rewind``, ``undo`` and ``redo``: preview, confirm by token, apply."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from yolop_cli import paths
+from yolop_cli.cli import text
+from yolop_cli.cli.arguments import mode_option
+from yolop_cli.cli.command import Invocation, command, group
+from yolop_cli.cli.screen import write
+from yolop_cli.controller import apply as applying
+from yolop_cli.controller import preview as previewing
+from yolop_cli.controller.apply import Applied
+from yolop_cli.controller.preview import Preview
+from yolop_cli.session import restore_file
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.restore_file import Mode, Recovery, WaitingRestore
+from yolop_cli.snapshots.plan import Kept
+
+_LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
+_COLORS = {"added": "green", "deleted": "red"}
+_DECLINED = 130
+
+
+@group("rewind", "Preview a restore, then apply it with its token.")
+def rewind() -> None:
+    """Go back to before a turn: the conversation, the files, or both.
+
+    A preview shows all that would change and gives a token; only applying the token changes anything.
+    """
+
+
+@command(
+    rewind,
+    "preview",
+    session=True,
+    examples=[
+        "yolop-cli rewind preview cp_9_2",
+        "yolop-cli rewind preview cp_9_2 --mode files --json",
+        "yolop-cli rewind preview --to-event 41",
+    ],
+)
+@click.argument("checkpoint_id", metavar="[CHECKPOINT]", required=False)
+@mode_option
+@click.option("--to-event", type=int, metavar="N", help="Go back to right after this event instead.")
+def preview(
+    invocation: Invocation, checkpoint_id: str | None, mode: Mode | None, to_event: int | None
+) -> None:
+    """Show what going back would change, and prepare it.
+
+    Nothing changes but the recovery snapshot and restore.json; an earlier preview's token is void.
+    """
+    if (checkpoint_id is None) == (to_event is None):
+        raise click.UsageError("give a CHECKPOINT or --to-event")
+    session = invocation.session()
+    if to_event is not None:
+        prepared = previewing.rewind_to_event(invocation.git, session, to_event, mode)
+    else:
+        assert checkpoint_id is not None
+        prepared = previewing.rewind(invocation.git, session, checkpoint_id, mode)
+    _show_preview(invocation, session, prepared)
+
+
+@command(
+    rewind,
+    "apply",
+    session=True,
+    examples=["yolop-cli rewind apply 5f0c1d2e3a4b5c6d", 'yolop-cli rewind apply "$token" --print-prompt'],
+)
+@click.argument("token")
+@click.option("--print-prompt", is_flag=True, help="Print only the prompt of the turn that was left.")
+def apply(invocation: Invocation, token: str, print_prompt: bool) -> None:
+    """Do what the preview with this token showed.
+
+    Refused as stale when files, head or events moved since, and as busy while a process works in the
+    worktree.
+    """
+    session = invocation.session()
+    done = applying.apply(invocation.git, session, token)
+    _show_applied(invocation, session, done, print_prompt=print_prompt)
+
+
+@command(rewind, "status", session=True, examples=["yolop-cli rewind status --json"])
+def status(invocation: Invocation) -> None:
+    """Show the restore that waits for its token, or one that was interrupted."""
+    session = invocation.session()
+    waiting = restore_file.read(session)
+    screen = invocation.screen
+
+    def render() -> None:
+        if waiting is None:
+            screen.line("no restore waits")
+            return
+        screen.line(
+            f"{waiting.kind} to {waiting.checkpoint_id or 'the start'}, {waiting.mode}, {waiting.phase}, "
+            f"{text.count(len(waiting.changes), 'path')}"
+        )
+        screen.line(f"token {waiting.token}")
+
+    screen.result({"session_id": session.id, "restore": _status(waiting)}, render)
+
+
+@command(rewind, "cancel", session=True, examples=["yolop-cli rewind cancel"])
+def cancel(invocation: Invocation) -> None:
+    """Drop the restore that waits, with its recovery snapshot.
+
+    One that was interrupted while it changed the files is taken back: every path it had changed gets its
+    old version; a path that somebody changed since is left alone and named.
+    """
+    session = invocation.session()
+    done = applying.cancel(invocation.git, session)
+    screen = invocation.screen
+
+    def render() -> None:
+        if done is None:
+            screen.line("no restore waits")
+        elif done.files is None:
+            screen.line(f"dropped the {done.waiting.kind}; nothing had changed")
+        else:
+            count = len(done.files.restored) + len(done.files.deleted)
+            screen.line(f"put back {text.count(count, 'path')}; the head is where it was")
+            _show_kept(invocation, done.kept)
+
+    value = {
+        "session_id": session.id,
+        "cancelled": done is not None,
+        "kind": done.waiting.kind if done else None,
+        "restored": [paths.to_json(path) for path in done.files.restored] if done and done.files else [],
+        "deleted": [paths.to_json(path) for path in done.files.deleted] if done and done.files else [],
+        "kept": [_kept(one) for one in done.kept] if done else [],
+        "recovery": _recovery(done.recovery) if done else None,
+    }
+    screen.result(value, render)
+
+
+_yes = click.option("--yes", is_flag=True, help="Preview and apply in one go.")
+_print_prompt = click.option(
+    "--print-prompt", is_flag=True, help="Print only the prompt of the turn that was left (once applied)."
+)
+
+
+@command(
+    None,
+    "undo",
+    session=True,
+    examples=["yolop-cli undo", "yolop-cli undo --yes", "yolop-cli undo --mode chat"],
+)
+@mode_option
+@_yes
+@_print_prompt
+def undo(invocation: Invocation, mode: Mode | None, yes: bool, print_prompt: bool) -> int:
+    """Go back to before the last turn.
+
+    On a terminal the preview is shown and confirmed; elsewhere it is printed with its token and nothing
+    changes, unless --yes is given.
+    """
+    session = invocation.session()
+    prepared = previewing.undo(invocation.git, session, mode)
+    return _confirm(invocation, session, prepared, yes=yes, print_prompt=print_prompt)
+
+
+@command(None, "redo", session=True, examples=["yolop-cli redo", "yolop-cli redo --yes"])
+@mode_option
+@_yes
+@_print_prompt
+def redo(invocation: Invocation, mode: Mode | None, yes: bool, print_prompt: bool) -> int:
+    """Take the last restore back: the branch left last, and the files as they were.
+
+    There is one redo after each restore, until the next turn begins. It asks as undo does.
+    """
+    session = invocation.session()
+    prepared = previewing.redo(invocation.git, session, mode)
+    return _confirm(invocation, session, prepared, yes=yes, print_prompt=print_prompt)
+
+
+def _confirm(
+    invocation: Invocation, session: SessionDirectory, prepared: Preview, *, yes: bool, print_prompt: bool
+) -> int:
+    screen = invocation.screen
+    if not yes:
+        asks = screen.terminal and sys.stdin.isatty() and not screen.as_json
+        _show_preview(invocation, session, prepared, with_next_step=not asks)
+        if not asks:
+            return 0
+        if not click.confirm("Apply?", default=False):
+            applying.cancel(invocation.git, session)
+            screen.note("nothing was changed")
+            return _DECLINED
+    done = applying.apply(invocation.git, session, prepared.waiting.token)
+    _show_applied(invocation, session, done, print_prompt=print_prompt)
+    return 0
+
+
+def _show_preview(
+    invocation: Invocation, session: SessionDirectory, prepared: Preview, *, with_next_step: bool = True
+) -> None:
+    screen, waiting = invocation.screen, prepared.waiting
+
+    def render() -> None:
+        _say_conversation(invocation, waiting)
+        _say_files(invocation, prepared)
+        if with_next_step:
+            screen.line(f"token {waiting.token}")
+            screen.note(f"nothing has changed yet: `yolop-cli rewind apply {waiting.token}` does it")
+
+    screen.result(_preview(session, prepared), render)
+
+
+def _say_conversation(invocation: Invocation, waiting: WaitingRestore) -> None:
+    screen = invocation.screen
+    if not waiting.moves_conversation:
+        screen.line("conversation: stays as it is")
+        return
+    turns = text.count(len(waiting.cut), "turn")
+    events = text.count(waiting.cut_events, "event")
+    target = waiting.head_to or "the start"
+    screen.line(f"conversation: the head moves to {target}; {turns} ({events}) leave it for a branch")
+    if not waiting.exact:
+        screen.line("  the event lies inside a turn: this is the state before that turn")
+
+
+def _say_files(invocation: Invocation, prepared: Preview) -> None:
+    screen, waiting = invocation.screen, prepared.waiting
+    if not waiting.moves_files or prepared.plan is None:
+        screen.line("files: stay as they are")
+        return
+    counted = _counts(waiting)
+    screen.line(
+        f"files: {counted['added']} to add, {counted['modified']} to change, {counted['deleted']} to delete"
+    )
+    for change in waiting.changes:
+        letter = screen.styled(_LETTERS[change.change], fg=_COLORS.get(change.change, "yellow"))
+        screen.line(f"  {letter} {text.path(change.path)}")
+    _show_kept(invocation, prepared.plan.kept)
+    if prepared.through_filters:
+        screen.line(
+            f"  {text.count(len(prepared.through_filters), 'path')} will go through the repository's filters"
+        )
+
+
+def _show_kept(invocation: Invocation, kept: tuple[Kept, ...]) -> None:
+    for one in kept:
+        invocation.screen.line(f"  = {text.path(one.path)} is left alone: {one.why}")
+
+
+def _show_applied(
+    invocation: Invocation, session: SessionDirectory, done: Applied, *, print_prompt: bool
+) -> None:
+    screen, waiting = invocation.screen, done.waiting
+
+    def render() -> None:
+        if print_prompt:
+            write((waiting.prompt or "") + "\n")
+            return
+        if waiting.moves_conversation:
+            screen.line(f"conversation: the head is {waiting.head_to or 'the start'}")
+        if done.files is not None:
+            restored, deleted = len(done.files.restored), len(done.files.deleted)
+            screen.line(f"files: {restored} restored, {deleted} deleted")
+            _show_kept(invocation, done.kept)
+        if done.recovery is not None and waiting.kind == "redo":
+            screen.line(f"what the redo replaced is kept in {done.recovery.reference}")
+        if waiting.kind == "rewind":
+            screen.note("`yolop-cli redo` takes this back, until the next turn begins")
+        if waiting.prompt is not None and waiting.moves_conversation:
+            screen.line("prompt:")
+            for line in waiting.prompt.split("\n"):
+                screen.line(f"    {text.clean(line)}")
+
+    screen.result(_applied(session, done), render)
+
+
+def _preview(session: SessionDirectory, prepared: Preview) -> dict[str, Any]:
+    waiting, plan = prepared.waiting, prepared.plan
+    return {
+        "session_id": session.id,
+        "token": waiting.token,
+        "kind": waiting.kind,
+        "checkpoint_id": waiting.checkpoint_id,
+        "mode": waiting.mode,
+        "exact": waiting.exact,
+        "prompt": waiting.prompt,
+        "conversation": {
+            "from": waiting.head_from,
+            "to": waiting.head_to,
+            "cut": list(waiting.cut),
+            "cut_events": waiting.cut_events,
+        }
+        if waiting.moves_conversation
+        else None,
+        "workspace": None
+        if plan is None
+        else {
+            "changes": [{"path": paths.to_json(one.path), "change": one.change} for one in waiting.changes],
+            "counts": _counts(waiting),
+            "kept": [_kept(one) for one in plan.kept],
+            "current_tree": plan.current,
+            "target_tree": plan.target,
+            "through_filters": [paths.to_json(path) for path in prepared.through_filters],
+        },
+        "recovery": _recovery(waiting.recovery),
+    }
+
+
+def _applied(session: SessionDirectory, done: Applied) -> dict[str, Any]:
+    waiting = done.waiting
+    return {
+        "session_id": session.id,
+        "kind": waiting.kind,
+        "mode": waiting.mode,
+        "head": {"from": waiting.head_from, "to": waiting.head_to},
+        "prompt": waiting.prompt if waiting.moves_conversation else None,
+        "workspace": None
+        if done.files is None
+        else {
+            "restored": [paths.to_json(path) for path in done.files.restored],
+            "deleted": [paths.to_json(path) for path in done.files.deleted],
+            "kept": [_kept(one) for one in done.kept],
+            "tree": waiting.target.raw_tree if waiting.target else None,
+        },
+        "recovery": _recovery(done.recovery),
+    }
+
+
+def _status(waiting: WaitingRestore | None) -> dict[str, Any] | None:
+    if waiting is None:
+        return None
+    return {
+        "token": waiting.token,
+        "kind": waiting.kind,
+        "phase": waiting.phase,
+        "checkpoint_id": waiting.checkpoint_id,
+        "mode": waiting.mode,
+        "created_at": waiting.created_at,
+        "recovery": _recovery(waiting.recovery),
+        "changes": len(waiting.changes),
+    }
+
+
+def _counts(waiting: WaitingRestore) -> dict[str, int]:
+    added = sum(one.change == "added" for one in waiting.changes)
+    deleted = sum(one.change == "deleted" for one in waiting.changes)
+    return {"added": added, "modified": len(waiting.changes) - added - deleted, "deleted": deleted}
+
+
+def _kept(one: Kept) -> dict[str, Any]:
+    return {"path": paths.to_json(one.path), "why": one.why}
+
+
+def _recovery(recovery: Recovery | None) -> dict[str, str] | None:
+    return None if recovery is None else {"tree": recovery.tree, "reference": recovery.reference}

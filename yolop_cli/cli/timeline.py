@@ -1,0 +1,86 @@
+"""``yolop-cli timeline``: the journal as records and as the state they fold to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation, command, group
+from yolop_cli.inspecting import Inspection
+from yolop_cli.timeline import file as timeline_file
+from yolop_cli.timeline.file import Entry
+from yolop_cli.timeline.records import snapshot_json, to_json
+
+
+@group("timeline", "The journal: show and check it.")
+def timeline() -> None:
+    """The append-only journal of checkpoints, heads and redo targets."""
+
+
+@command(
+    timeline,
+    "show",
+    session=True,
+    examples=["yolop-cli timeline show", "yolop-cli timeline show --json | jq .head"],
+)
+def show(invocation: Invocation) -> None:
+    """Show the journal's records, and at the end the state they fold to."""
+    session = invocation.session()
+    loaded = timeline_file.load(session)
+    inspection = Inspection(invocation.git, session, loaded)
+    state, damage = loaded.state, loaded.damage
+    screen = invocation.screen
+
+    def render() -> None:
+        screen.table(
+            ("LINE", "TYPE", "WHAT"),
+            [(str(one.line.number), str(_json(one)["type"]), _what(one)) for one in loaded.entries],
+        )
+        screen.line()
+        screen.line(f"head {state.head or '-'}")
+        screen.line(f"pending {state.pending or '-'}")
+        screen.line(f"redo {'-' if state.redo is None else state.redo.head or 'the start'}")
+        screen.line(f"active {' '.join(text.clean(one) for one in state.active_path) or '-'}")
+        if damage is not None:
+            kind = "corrupt tail, ignored" if loaded.health == "tail" else "corrupt: read-only until repaired"
+            screen.warn(f"line {damage.line.number}: {damage.fault.message} ({kind})")
+
+    redo = state.redo
+    value = {
+        "session_id": session.id,
+        "baseline_end": state.baseline_end,
+        "head": state.head,
+        "pending": state.pending,
+        "redo": None if redo is None else {"head": redo.head, "snapshot": _snapshot(redo.snapshot)},
+        "active_path": list(state.active_path),
+        "checkpoints": [one.to_json() for one in inspection.views(all_branches=True)],
+        "records": [
+            {
+                "line": one.line.number,
+                "offset": one.line.offset,
+                "type": _json(one)["type"],
+                "record": _json(one),
+            }
+            for one in loaded.entries
+        ],
+        "damage": None
+        if damage is None
+        else {"line": damage.line.number, "offset": damage.line.offset, "message": damage.fault.message},
+    }
+    screen.result(value, render)
+
+
+def _json(entry: Entry) -> dict[str, Any]:
+    return to_json(entry.record, entry.parsed.dialect or "underscore")
+
+
+def _snapshot(snapshot: Any) -> dict[str, Any] | None:
+    value = snapshot_json(snapshot)
+    return None if value is None else {"capture": None, **value}
+
+
+def _what(entry: Entry) -> str:
+    value = _json(entry)
+    skipped = ("type", "snapshot", "redo_snapshot", "created_at", "moved_at", "cleared_at", "completed_at")
+    shown = [f"{key}={each}" for key, each in value.items() if key not in skipped and each is not None]
+    return text.clip(" ".join(shown), 160)

@@ -1,0 +1,211 @@
+"""Look at the snapshots of a session without changing anything: views, trees, differences, content.
+
+No lock is taken and nothing is written into the session or the repository, so that looking works while the
+agent runs.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from yolop_cli import ids, paths
+from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
+from yolop_cli.git import Git, Where
+from yolop_cli.ownership import owned_checkout
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.snapshots import refs, trees
+from yolop_cli.snapshots.capture import capture
+from yolop_cli.snapshots.checkout import Checkout
+from yolop_cli.snapshots.private_git import PrivateGit
+from yolop_cli.snapshots.trees import Content, Entry, TreeChange
+from yolop_cli.timeline.file import Timeline
+from yolop_cli.timeline.records import CheckpointCreated, Snapshot
+from yolop_cli.timeline.view import CheckpointView, WorkspaceView, recorded, view
+
+SNAPSHOT_GONE = "its snapshot was deleted"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A session being looked at. Git is asked only when a snapshot matters."""
+
+    git: Git
+    session: SessionDirectory
+    timeline: Timeline
+
+    @cached_property
+    def checkout(self) -> Checkout:
+        """The worktree the session owns. Raises ``DeniedError``, ``StorageError``."""
+        return owned_checkout(self.git, self.session)
+
+    @cached_property
+    def references(self) -> dict[str, str]:
+        """The session's refs: full name to object id."""
+        return refs.of_session(self.git, self.checkout, self.session.id)
+
+    @property
+    def where(self) -> Where:
+        """The repository, for reading."""
+        return self.checkout.real
+
+    def views(self, *, all_branches: bool) -> list[CheckpointView]:
+        """The checkpoints, newest first: of the active branch, or all of them."""
+        state = self.timeline.state
+        chosen = list(state.nodes) if all_branches else [one for one in state.nodes if one in state.live]
+        return [view(state, one, self.workspace_of) for one in reversed(chosen)]
+
+    def view(self, checkpoint_id: str) -> CheckpointView:
+        """One checkpoint. Raises ``NotFoundError``."""
+        self.checkpoint(checkpoint_id)
+        return view(self.timeline.state, checkpoint_id, self.workspace_of)
+
+    def checkpoint(self, checkpoint_id: str) -> CheckpointCreated:
+        """The record of a checkpoint. Raises ``NotFoundError``."""
+        node = self.timeline.state.nodes.get(checkpoint_id)
+        if node is None:
+            raise NotFoundError(
+                f"no checkpoint {checkpoint_id!r} in {self.session.id}",
+                hint="see `yolop-cli checkpoint list --all-branches`",
+            )
+        return node.checkpoint
+
+    def workspace_of(self, checkpoint: CheckpointCreated) -> WorkspaceView:
+        """What a checkpoint holds of the files, and whether it is still there."""
+        said = recorded(checkpoint)
+        if checkpoint.snapshot is None:
+            return said
+        reason = self._why_not(checkpoint.snapshot)
+        if reason is None:
+            return said
+        return WorkspaceView(False, said.kind, said.tree, said.reference, None, reason)
+
+    def tree_of(self, checkpoint_id: str) -> tuple[CheckpointCreated, Snapshot]:
+        """A checkpoint and its snapshot, which is the session's own and there. Raises ``DeniedError``."""
+        checkpoint = self.checkpoint(checkpoint_id)
+        snapshot = checkpoint.snapshot
+        reason = recorded(checkpoint).reason if snapshot is None else self._why_not(snapshot)
+        if snapshot is None or reason is not None:
+            raise DeniedError(f"{checkpoint_id} holds no files: {reason}")
+        if not ids.is_object_id(snapshot.tree):
+            raise RefusedError(f"the snapshot names no tree: {snapshot.tree!r}")
+        kind = self.git.run(self.where, "cat-file", "-t", snapshot.tree, ok=(0, 128))
+        if kind.status != 0 or kind.line() != "tree":
+            raise StorageError(
+                f"the tree {snapshot.tree} of {checkpoint_id} is not in the repository",
+                hint="see `yolop-cli checkpoint verify`",
+            )
+        return checkpoint, snapshot
+
+    def entries(self, checkpoint_id: str, wanted: list[bytes]) -> list[Entry]:
+        """The files and links of a snapshot: all, or those at and below the paths wanted.
+
+        Raises ``NotFoundError`` for a path that the snapshot does not hold.
+        """
+        _, snapshot = self.tree_of(checkpoint_id)
+        held = [
+            entry
+            for entry in trees.entries(self.git, self.where, snapshot.tree)
+            if entry.mode != trees.SUBMODULE
+        ]
+        if not wanted:
+            return held
+        chosen: dict[bytes, Entry] = {}
+        for path in wanted:
+            found = [entry for entry in held if entry.path == path or entry.path.startswith(path + b"/")]
+            if not found:
+                raise NotFoundError(
+                    f"{checkpoint_id} holds no {paths.show(path)}",
+                    hint="paths are those below the worktree's root",
+                )
+            chosen.update((entry.path, entry) for entry in found)
+        return sorted(chosen.values(), key=lambda entry: entry.path)
+
+    def with_content(self, wanted: list[Entry], use: Callable[[Entry, Content], None]) -> None:
+        """Stream the content of some entries. Raises ``StorageError``."""
+        trees.with_content(self.git, self.where, wanted, use)
+
+    def relative(self, text: str) -> bytes:
+        """A path given by the user as the snapshot spells it: below the root, no dot components."""
+        raw = os.fsencode(text)
+        if raw.startswith(b"/"):
+            root = os.fsencode(self.checkout.root)
+            if not raw.startswith(root + b"/"):
+                raise DeniedError(f"{text} does not lie in the worktree {self.checkout.root}")
+            raw = raw[len(root) + 1 :]
+        path = os.path.normpath(raw)
+        if path == b".":
+            return b""
+        if path.startswith(b"../") or path == b"..":
+            raise DeniedError(f"{text} does not lie in the worktree")
+        return path
+
+    def _why_not(self, snapshot: Snapshot) -> str | None:
+        """Why a recorded snapshot cannot be used, or None when it can."""
+        if snapshot.reference is None:
+            return None
+        if ids.reference_name(self.session.id, snapshot.reference) is None:
+            return "its ref is not one of this session"
+        try:
+            found = self.references.get(snapshot.reference)
+        except YolopError as error:
+            return error.message
+        if found is None:
+            return SNAPSHOT_GONE
+        return None if found == snapshot.tree else "its ref holds another tree than the one recorded"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two trees and what leads from one to the other; ``where`` reads both."""
+
+    old: str
+    new: str
+    changes: list[TreeChange]
+    where: Where
+    git: Git
+
+    def numbers(self) -> dict[bytes, tuple[int | None, int | None]]:
+        """Lines added and removed for each path; None for binary content."""
+        out = self.git.run(self.where, "diff-tree", *_PLAIN, "--numstat", "-z", self.old, self.new)
+        rows = (record.split(b"\t", 2) for record in out.records())
+        return {path: (_number(added), _number(removed)) for added, removed, path in rows}
+
+    def patch(self, *, color: bool) -> bytes:
+        """The difference as a patch, as git words it."""
+        colored = "--color=always" if color else "--color=never"
+        return self.git.run(
+            self.where, "diff-tree", *_PLAIN, "-p", "--full-index", "--binary", colored, self.old, self.new
+        ).out
+
+
+_PLAIN = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv")
+
+
+@contextmanager
+def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> Iterator[Comparison]:
+    """A checkpoint compared with another one, or with the files as they are now (captured aside)."""
+    _, snapshot = inspection.tree_of(checkpoint_id)
+    git, where = inspection.git, inspection.where
+    if other is not None:
+        _, second = inspection.tree_of(other)
+        changes = trees.differences(git, where, snapshot.tree, second.tree)
+        yield Comparison(snapshot.tree, second.tree, changes, where, git)
+        return
+    with tempfile.TemporaryDirectory(prefix="yolop-") as directory:
+        aside = PrivateGit(
+            Path(directory) / inspection.session.id / "capture.git", inspection.checkout, aside=True
+        )
+        aside.borrow(inspection.session.capture)
+        now = capture(git, aside).tree
+        changes = trees.differences(git, aside.reading, snapshot.tree, now)
+        yield Comparison(snapshot.tree, now, changes, aside.reading, git)
+
+
+def _number(text: bytes) -> int | None:
+    return None if text == b"-" else int(text)
