@@ -105,8 +105,9 @@ def restore(**changes: Any) -> dict[str, Any]:
         "cut": ["cp_1_1"],
         "cut_events": 4,
         "git_head": None,
-        "target": {"tree": TREE, "capture": "raw"},
+        "target": {"tree": TREE, "capture": "raw", "raw_tree": TREE},
         "recovery": {"tree": TREE, "reference": "refs/yolop/checkpoints/x/y"},
+        "changes": [{"path": {"bytes": "/w=="}, "change": "deleted"}, {"path": "a", "change": "type"}],
         "plan_digest": None,
         "stage": None,
         **changes,
@@ -177,7 +178,9 @@ NO_BYTE = {"source_fingerprint": [0] * 31 + [256]}
         ("restore", restore(head={"from": None}), "$.head"),
         ("restore", restore(last_sequence=2**31), "$.last_sequence"),
         ("restore", restore(cut_events=-1), "$.cut_events"),
-        ("restore", restore(target={"tree": TREE}), "$.target"),
+        ("restore", restore(target={"tree": TREE, "capture": None}), "$.target"),
+        ("restore", restore(changes=[{"path": 1, "change": "added"}]), "$.changes[0].path"),
+        ("restore", restore(changes=[{"path": "a", "change": "renamed"}]), "$.changes[0].change"),
     ],
 )
 def test_a_damaged_value_is_refused_at_the_right_place(name: str, value: Any, path: str) -> None:

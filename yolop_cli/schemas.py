@@ -22,8 +22,6 @@ _ENDING = ".schema.json"
 _PACKAGE = Path(__file__).parent
 _RECORD_SCHEMA = "timeline-record"
 _BRANCHING = ("oneOf", "anyOf")
-# The keyword of a branch that says "this value is of another kind", not "it is of mine and wrong".
-_DISCRIMINATORS = ("type", "const", "enum")
 
 
 @cache
@@ -54,19 +52,13 @@ def validator(name: str) -> Validator:
     return _compile(load(name))
 
 
-@cache
 def record_validator(kind: str) -> Validator | None:
     """The compiled schema of one type of timeline record, in either spelling; None for an unknown type.
 
     Checking a record against the one form its type names takes half the time of trying all five,
     and its faults are those of that form.
     """
-    schema = load(_RECORD_SCHEMA)
-    for form in schema["oneOf"]:
-        definition = schema["$defs"][form["$ref"].removeprefix("#/$defs/")]
-        if kind in definition["properties"]["type"]["enum"]:
-            return _compile({"$schema": schema["$schema"], **form, "$defs": schema["$defs"]})
-    return None
+    return _record_validators().get(kind)
 
 
 def errors(name: str, value: Any) -> list[tuple[str, str]]:
@@ -85,14 +77,30 @@ def _root() -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / "schemas"
 
 
+@cache
+def _record_validators() -> dict[str, Validator]:
+    schema = load(_RECORD_SCHEMA)
+    found: dict[str, Validator] = {}
+    for form in schema["oneOf"]:
+        compiled = _compile({"$schema": schema["$schema"], **form, "$defs": schema["$defs"]})
+        definition = schema["$defs"][form["$ref"].removeprefix("#/$defs/")]
+        found |= dict.fromkeys(definition["properties"]["type"]["enum"], compiled)
+    return found
+
+
 def _compile(schema: dict[str, Any]) -> Validator:
+    compiled: Validator = _dialect()(schema)
+    return compiled
+
+
+@cache
+def _dialect() -> Any:
     from jsonschema import Draft202012Validator, validators
 
     # JSON Schema counts 1.0 among the integers; the agent's reader does not.
     integers_only = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     extend: Any = validators.extend
-    compiled: Validator = extend(Draft202012Validator, type_checker=integers_only)(schema)
-    return compiled
+    return extend(Draft202012Validator, type_checker=integers_only)
 
 
 def _telling(found: Iterable[ValidationError]) -> Iterator[ValidationError]:
@@ -124,10 +132,11 @@ def _leaves(error: ValidationError) -> Iterator[ValidationError]:
 
 
 def _is_foreign(error: ValidationError, depth: int) -> bool:
+    """Whether a fault in a branch says that the value is of another kind, not that it is wrong."""
     path = list(error.absolute_path)[depth:]
     if error.validator == "type":
         return not path
-    return error.validator in _DISCRIMINATORS and path in ([], ["type"], ["record_type"])
+    return error.validator in ("const", "enum") and path in ([], ["type"], ["record_type"])
 
 
 def _message(error: ValidationError) -> str:
