@@ -119,6 +119,25 @@ def test_case_03_unreadable_directory_and_file(ready: Sandbox) -> None:
     assert ready.read("dir/s") == b"s\n"
 
 
+@pytest.mark.parametrize("tracked", [True, False], ids=["tracked", "untracked"])
+@pytest.mark.parametrize("mode", [0, 0o400, 0o100])
+def test_case_03_directory_that_cannot_be_read_or_entered(ready: Sandbox, mode: int, tracked: bool) -> None:
+    directory = ready.write("dir/s", "s\n").parent
+    if tracked:
+        ready.git("add", "-A")
+        ready.git("commit", "-qm", "dir")
+        ready.cap()
+    directory.chmod(mode)
+    cp = ready.cap(prefix=UNPRIVILEGED)
+    directory.chmod(0o755)
+    if tracked and mode == 0o100 and ready.checkpoint(cp)["workspace"]["available"]:
+        ready.write("dir/s", "s2\n")  # known unchanged without listing: then it must come back whole
+        ready.back(cp)
+    else:
+        assert "dir" in refuses_workspace(ready, cp)
+    assert ready.read("dir/s") == b"s\n"
+
+
 def test_case_03_unreadable_tracked_file_though_nothing_in_it_changed(ready: Sandbox) -> None:
     good = ready.cap()
     (ready.worktree / "a.txt").chmod(0)

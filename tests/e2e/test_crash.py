@@ -315,7 +315,7 @@ def test_case_37_full_disk_while_appending(ready: Sandbox) -> None:
         child = program.start(arguments, env=ready.environment(), cwd=ready.root, preexec_fn=limited)
         out, err = child.communicate()
         if child.returncode:
-            failed = Ran(tuple(arguments), child.returncode, out, err)
+            failed = Ran(tuple(arguments), tuple(arguments), child.returncode, out, err)
             break
     assert failed is not None
     assert failed.code == 9, failed.dump()

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tests.support import outputs
+
 PROGRAM = str(Path(sysconfig.get_path("scripts")) / "yolop-cli")
 MOMENTS = (sys.executable, "-m", "tests.support.moments")
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +41,7 @@ class Ran:
     """One finished run."""
 
     command: tuple[str | bytes, ...]
+    arguments: tuple[str | bytes, ...]
     code: int
     out: bytes
     err: bytes
@@ -105,7 +108,7 @@ def run(
     ran = subprocess.run(
         command, env=dict(env), cwd=cwd, capture_output=True, timeout=timeout, check=False, **given
     )
-    return Ran(command, ran.returncode, ran.stdout, ran.stderr)
+    return Ran(command, tuple(arguments), ran.returncode, ran.stdout, ran.stderr)
 
 
 def check(ran: Ran, expected: int | Sequence[int]) -> None:
@@ -116,10 +119,12 @@ def check(ran: Ran, expected: int | Sequence[int]) -> None:
     assert b"\x1b" not in ran.out + ran.err, f"escape codes without a terminal\n{ran.dump()}"
     if ran.code not in CODES:
         if "--json" in ran.command:
-            assert ran.json is not None, ran.dump()
+            wrong = outputs.faults(outputs.schema_name(ran.arguments), ran.json)
+            assert not wrong, f"{wrong}\n{ran.dump()}"
         return
     if "--json" in ran.command:
         assert ran.out == b"", f"an error leaves standard output empty\n{ran.dump()}"
+        assert not outputs.faults("error", json.loads(ran.err)), ran.dump()
         assert ran.error["code"] == CODES[ran.code], ran.dump()
         assert ran.error["message"], ran.dump()
     else:
