@@ -1,0 +1,47 @@
+"""Fixtures for all tests, and the guard that keeps every one of them away from the user's own files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import guard
+from tests.support.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def behind_the_wall(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the homes that lead nowhere are."""
+    return tmp_path_factory.mktemp("guard")
+
+
+@pytest.fixture(autouse=True)
+def no_real_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behind_the_wall: Path) -> Iterator[None]:
+    """Home and data directories lead nowhere inside the test process; the real ones are watched."""
+    before = guard.watched()
+    for name, value in guard.trap(behind_the_wall, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    for name in [
+        name for name in os.environ if name.startswith(("GIT_", "YOLOP_")) and name not in guard.KEPT
+    ]:
+        monkeypatch.delenv(name)
+    yield
+    guard.compare(before, guard.watched())
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Sandbox:
+    """An empty sandbox: temporary homes, no repository and no session yet."""
+    root = tmp_path / "box"
+    root.mkdir()
+    return Sandbox(root)
+
+
+@pytest.fixture
+def ready(box: Sandbox) -> Sandbox:
+    """A sandbox with a repository and a session that owns a linked worktree of it."""
+    box.ready()
+    return box

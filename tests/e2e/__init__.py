@@ -1,0 +1,1 @@
+"""The installed program on real git, from end to end."""

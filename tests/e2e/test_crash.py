@@ -1,0 +1,344 @@
+"""Killed or out of space at any moment: old or new, whole, reported, and mended by the next command.
+
+The moments are exact: the interpreter's own announcements of changes are counted (tests/support/moments.py).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import program, trees
+from tests.support.program import MOMENTS, Ran
+from tests.support.sandbox import Sandbox
+
+SAMPLES = 7
+
+
+def at_moment(box: Sandbox, action: str, number: int, *arguments: str) -> tuple[Ran, list[str]]:
+    """Run the program with something happening at a moment. Gives the run and the moments it went through."""
+    report = box.root / "moments"
+    report.unlink(missing_ok=True)
+    environment = {**box.environment(), "PYTHONPATH": str(program.ROOT)}
+    words = (action, str(number), str(report), *arguments, "-s", box.sid)
+    ran = program.run(words, env=environment, cwd=box.root, prefix=MOMENTS)
+    return ran, report.read_text().split("\n")[:-1] if report.exists() else []
+
+
+def spread(count: int, samples: int) -> list[int]:
+    """Some of the moments 1..count, evenly, the last ones among them: there the head moves."""
+    if count <= samples:
+        return list(range(1, count + 1))
+    step = (count - 1) / (samples - 1)
+    return sorted({1 + round(step * index) for index in range(samples)} | {count - 1})
+
+
+class Scene:
+    """A worktree with a checkpoint and many kinds of changes since."""
+
+    def __init__(self, box: Sandbox) -> None:
+        self.box = box
+        box.ready()
+        for number in range(6):
+            box.write(f"f{number}", f"old {number} {'0' * 500}\n")
+        box.write("gone/deep/f", "old gone\n")
+        box.write("type", "old file\n")
+        box.write("dir/x", "old x\n")
+        (box.worktree / "link").symlink_to("f1")
+        box.write("mode", "old mode\n")
+        self.old = box.state()
+        self.cp = box.cap()
+        for number in range(6):
+            box.write(f"f{number}", f"new {number} {'1' * 500}\n")
+        (box.worktree / "gone/deep/f").unlink()
+        (box.worktree / "gone/deep").rmdir()
+        (box.worktree / "gone").rmdir()
+        (box.worktree / "type").unlink()
+        box.write("type/inner", "new inner\n")
+        (box.worktree / "dir/x").unlink()
+        (box.worktree / "dir").rmdir()
+        box.write("dir", "new file\n")
+        (box.worktree / "link").unlink()
+        (box.worktree / "link").symlink_to("f2")
+        (box.worktree / "mode").chmod(0o755)
+        box.write("d/n", "new n\n")
+        self.new = box.state()
+        self.git = box.gitstates(["--yes"])
+
+    def token(self) -> str:
+        """A preview of the way back."""
+        return str(self.box.plan(self.cp, "both", watch=False)["token"])
+
+    def moves(self) -> int:
+        """How often the head was moved."""
+        return sum(record["type"] == "head_moved" for record in self.box.records())
+
+    def assert_whole(self) -> None:
+        """Each path holds its old or its new bytes; nothing else lies about."""
+        for path, entry in self.box.state().items():
+            if entry.kind != "directory":
+                assert entry in (self.old.get(path), self.new.get(path)), path
+        assert self.box.gitstates(["--yes"]) == self.git
+
+    def assert_no_strays(self) -> None:
+        """No temporary file in the worktree or the session."""
+        for root in (self.box.worktree, self.box.session, self.box.repo / ".git"):
+            left = [path for path in root.rglob("*") if ".tmp" in path.name or path.name.endswith(".lock")]
+            assert not [path for path in left if path.name != "info"], left
+        assert set(self.box.state()) <= {*self.old, *self.new}
+        assert len([ref for ref in self.box.refs() if "recovery" in ref]) <= 1
+
+    def after_a_crash(self, moves_before: int, where: str) -> bool:
+        """Whatever happened, the session can go on. Gives whether the restore was complete."""
+        box = self.box
+        box.settle()
+        reported = box.cli("rewind", "status", watch=False, code=(0, 1, 3, 4))
+        box.cli("checkpoint", "list", watch=False)
+        complete = self.moves() > moves_before
+        if complete:
+            assert self.moves() == moves_before + 1, where
+            assert box.state() == self.old, f"{where}\n{trees.difference(self.old, box.state())}"
+            box.cli("rewind", "cancel", watch=False, code=(0, 3, 4))
+            assert box.state() == self.old, where
+            box.cli("redo", "--yes", watch=False)
+        else:
+            if box.state() != self.new:
+                assert "interrupted" in reported.said, f"{where}\n{reported.dump()}"
+            box.cli("rewind", "cancel", watch=False, code=(0, 3, 4))
+            assert self.moves() == moves_before, where
+        assert box.state() == self.new, f"{where}\n{trees.difference(self.new, box.state())}"
+        assert not (box.session / "restore.json").exists(), where
+        self.assert_whole()
+        self.assert_no_strays()
+        return complete
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """The scene; each test leaves it as it found it."""
+    return Scene(Sandbox(tmp_path_factory.mktemp("scene")))
+
+
+def count_moments(scene: Scene) -> list[str]:
+    """The moments of an apply that is left alone, and back again."""
+    ran, moments = at_moment(scene.box, "count", 0, "rewind", "apply", scene.token())
+    assert ran.code == 0, ran.dump()
+    assert scene.box.state() == scene.old
+    scene.box.cli("redo", "--yes", watch=False)
+    assert scene.box.state() == scene.new
+    assert len(moments) > 20, moments
+    return moments
+
+
+def sweep(scene: Scene, action: str, samples: int | None) -> None:
+    """Something at every (sampled) moment of apply."""
+    moments = count_moments(scene)
+    for number in spread(len(moments), samples or len(moments)):
+        before, token = scene.moves(), scene.token()
+        ran, seen = at_moment(scene.box, action, number, "rewind", "apply", token)
+        where = f"{action} {number}: {seen[-1:]}\n{ran.dump()}"
+        assert b"Traceback" not in ran.err, where
+        if action == "kill":
+            assert ran.code == -signal.SIGKILL, where
+            scene.assert_whole()
+        elif ran.code == 0:  # the failure could be passed over
+            assert scene.box.state() == scene.old, where
+        else:
+            assert ran.code in (6, 7, 8, 9), where
+            assert scene.moves() == before, where
+            assert scene.box.state() == scene.new, (
+                f"{where}\n{trees.difference(scene.new, scene.box.state())}"
+            )
+        scene.after_a_crash(before, where)
+
+
+def test_case_25_killed_at_sampled_moments_of_apply(scene: Scene) -> None:
+    sweep(scene, "kill", SAMPLES)
+
+
+def test_case_25_out_of_space_at_sampled_moments_of_apply(scene: Scene) -> None:
+    sweep(scene, "fail", SAMPLES)
+
+
+@pytest.mark.exhaustive
+def test_case_25_killed_at_every_moment_of_apply(scene: Scene) -> None:
+    sweep(scene, "kill", None)
+
+
+@pytest.mark.exhaustive
+def test_case_25_out_of_space_at_every_moment_of_apply(scene: Scene) -> None:
+    sweep(scene, "fail", None)
+
+
+def killed_by_the_clock(scene: Scene, seconds: float) -> None:
+    """Kill the program alone, so that a git process of its may live on, after some time."""
+    before, token = scene.moves(), scene.token()
+    child = program.start(
+        ["rewind", "apply", token, "-s", scene.box.sid], env=scene.box.environment(), cwd=scene.box.root
+    )
+    time.sleep(seconds)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    scene.after_a_crash(before, f"after {seconds:.3f} s")
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.7, 0.85])
+def test_case_25_killed_by_the_clock(scene: Scene, fraction: float) -> None:
+    killed_by_the_clock(scene, duration_of_apply(scene) * fraction)
+
+
+@pytest.mark.exhaustive
+def test_case_25_killed_by_the_clock_all_along(scene: Scene) -> None:
+    whole = duration_of_apply(scene)
+    for step in range(60):
+        killed_by_the_clock(scene, whole * (0.2 + 0.8 * step / 60))
+
+
+def duration_of_apply(scene: Scene) -> float:
+    """How long an apply takes on this machine now."""
+    token = scene.token()
+    started = time.monotonic()
+    scene.box.apply(token, watch=False)
+    taken = time.monotonic() - started
+    scene.box.cli("redo", "--yes", watch=False)
+    return taken
+
+
+def test_case_25_next_writer_reports_the_interrupted_restore(scene: Scene) -> None:
+    """Half a restore is said aloud, with the way on, and nothing is lost."""
+    moments = count_moments(scene)
+    renames = [number for number, moment in enumerate(moments, 1) if "os.rename" in moment and "/f" in moment]
+    if not renames:
+        renames = [len(moments) // 2]
+    before, token = scene.moves(), scene.token()
+    at_moment(scene.box, "kill", renames[len(renames) // 2], "rewind", "apply", token)
+    scene.box.settle()
+    assert scene.box.state() not in (scene.old, scene.new)
+    for command in (("rewind", "status"), ("checkpoint", "list"), ("session", "show")):
+        assert "interrupted" in scene.box.cli(*command, watch=False, code=(0, 1)).said, command
+    refused = scene.box.cli("rewind", "apply", token, "--json", watch=False, code=(4, 6, 8, 9))
+    assert refused.error["hint"]
+    # Killed again while it puts things back, twice: the third time it succeeds.
+    for number in (12, 20):
+        at_moment(scene.box, "kill", number, "rewind", "cancel")
+        scene.box.settle()
+        scene.assert_whole()
+    scene.after_a_crash(before, "killed in apply and in cancel")
+
+
+# -- capture
+
+
+def test_case_14_killed_at_sampled_moments_of_capture(box: Sandbox) -> None:
+    sweep_capture(box, SAMPLES)
+
+
+@pytest.mark.exhaustive
+def test_case_14_killed_at_every_moment_of_capture(box: Sandbox) -> None:
+    sweep_capture(box, None)
+
+
+def sweep_capture(box: Sandbox, samples: int | None) -> None:
+    """A kill at (sampled) moments of ``checkpoint create``: no trace, and the next one works."""
+    box.ready()
+    box.cap()
+    box.write("a.txt", "first\n")
+    create = ("checkpoint", "create", "--prompt", "x")
+    _ran, moments = at_moment(box, "count", 0, *create)
+    for number in spread(len(moments), samples or len(moments)):
+        box.write("a.txt", f"{number}\n")
+        box.write(f"new/{number}", f"{number}\n")
+        before, git = box.state(), box.gitstates()
+        ran, seen = at_moment(box, "kill", number, *create)
+        if ran.code == 0:
+            continue  # this run had fewer moments
+        box.settle()
+        where = f"kill {number}: {seen[-1:]}"
+        assert box.state() == before, where
+        assert box.gitstates() == git, where
+        name = box.create(watch=False)["id"]
+        assert box.cli("checkpoint", "cat", name, "a.txt", watch=False).out == f"{number}\n".encode(), where
+        left = [path for path in box.session.rglob("*") if path.name.endswith(".lock") or ".tmp" in path.name]
+        assert not left, where
+    box.cli("timeline", "validate", box.sid, session=False, code=(0, 1))
+    named = {record["snapshot"]["reference"] for record in box.records() if record.get("snapshot")}
+    assert named <= set(box.refs())
+    box.git("fsck", at=box.repo)
+
+
+def test_case_14_out_of_space_while_capturing(box: Sandbox) -> None:
+    box.ready()
+    box.cap()
+    create = ("checkpoint", "create", "--prompt", "x")
+    box.write("a.txt", "first\n")
+    _ran, moments = at_moment(box, "count", 0, *create)
+    for number in spread(len(moments), SAMPLES):
+        box.write("a.txt", f"{number}\n")
+        git = box.gitstates()
+        ran, seen = at_moment(box, "fail", number, *create)
+        where = f"fail {number}: {seen[-1:]}\n{ran.dump()}"
+        assert b"Traceback" not in ran.err, where
+        assert ran.code in (0, 9), where
+        assert box.gitstates() == git, where
+        newest = box.checkpoints(watch=False)[0] if ran.code == 0 else None
+        if newest is not None and newest["workspace"]["available"]:
+            assert (
+                box.cli("checkpoint", "cat", newest["id"], "a.txt", watch=False).out == f"{number}\n".encode()
+            )
+        elif newest is not None:
+            assert newest["workspace"]["reason"], where
+
+
+# -- the journal on a full disk
+
+
+def test_case_37_full_disk_while_appending(ready: Sandbox) -> None:
+    """A file size limit instead of a full disk: what was appended is whole, the rest is taken back."""
+    for _ in range(2):
+        ready.turn("first", [])
+    import resource
+
+    size = ready.timeline.stat().st_size
+    limit = size + 700
+
+    def limited() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    failed: Ran | None = None
+    for _ in range(8):
+        arguments = ["checkpoint", "create", "--prompt", "x" * 300, "-s", ready.sid]
+        child = program.start(arguments, env=ready.environment(), cwd=ready.root, preexec_fn=limited)
+        out, err = child.communicate()
+        if child.returncode:
+            failed = Ran(tuple(arguments), tuple(arguments), child.returncode, out, err)
+            break
+    assert failed is not None
+    assert failed.code == 9, failed.dump()
+    assert ready.timeline.read_bytes().endswith(b"\n")
+    records = ready.records()
+    ready.cap()
+    assert ready.records()[: len(records)] == records
+
+
+def test_interrupt_leaves_a_consistent_directory(ready: Sandbox) -> None:
+    for number in range(1200):
+        Path(ready.worktree / f"u{number:04}").write_bytes(os.urandom(1024))
+    for seconds in (0.15, 0.3, 0.5):
+        child = program.start(
+            ["checkpoint", "create", "--prompt", "x", "-s", ready.sid],
+            env=ready.environment(),
+            cwd=ready.root,
+        )
+        time.sleep(seconds)
+        os.killpg(child.pid, signal.SIGINT)
+        _out, err = child.communicate(timeout=30)
+        assert child.returncode in (0, 130), err
+        assert b"Traceback" not in err
+    ready.settle()
+    name = ready.create()["id"]
+    assert ready.checkpoint(name)["workspace"]["available"]
