@@ -76,7 +76,7 @@ def _json(entry: Entry) -> dict[str, Any]:
 
 def _snapshot(snapshot: Any) -> dict[str, Any] | None:
     value = snapshot_json(snapshot)
-    return None if value is None else {"capture": None, **value}
+    return None if value is None else {"capture": None, "restored": None, **value}
 
 
 def _what(entry: Entry) -> str:

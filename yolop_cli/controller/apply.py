@@ -11,7 +11,7 @@ import hmac
 from dataclasses import dataclass, replace
 
 from yolop_cli import clock, paths
-from yolop_cli.controller.preview import check_snapshot, raw_target
+from yolop_cli.controller.preview import check_snapshot, raw_target, undone_tree
 from yolop_cli.controller.turns import closing
 from yolop_cli.controller.writing import Held, drop_references, drop_waiting, held
 from yolop_cli.errors import BusyError, RefusedError, StaleError, StorageError, YolopError
@@ -157,7 +157,7 @@ def _apply_files(one: Held, waiting: WaitingRestore) -> Applied:
         raise StaleError("a commit or checkout happened since the preview", hint=_AGAIN)
     snapshot = Snapshot(waiting.target.tree, None, waiting.target.capture)
     check_snapshot(one, checkout, snapshot)
-    plan, expected = _same_plan(one.git, private, waiting, snapshot)
+    plan, expected = _same_plan(one.git, private, waiting, snapshot, undone_tree(one, waiting.kind))
     marked = replace(
         waiting,
         phase="applying",
@@ -178,7 +178,7 @@ def _apply_files(one: Held, waiting: WaitingRestore) -> Applied:
 
 
 def _same_plan(
-    git: Git, private: PrivateGit, waiting: WaitingRestore, snapshot: Snapshot
+    git: Git, private: PrivateGit, waiting: WaitingRestore, snapshot: Snapshot, undone: str | None
 ) -> tuple[RestorePlan, dict[bytes, Seen]]:
     """The plan made again from the files as they are now, which must be the one that was shown.
 
@@ -187,12 +187,12 @@ def _same_plan(
     """
     expected = restoring.look_at(private, [change.path for change in waiting.changes])
     raw, unfiltered = raw_target(git, private, snapshot, run_filters=False)
-    plan = plan_restore(git, private, raw)
+    plan = plan_restore(git, private, raw, undone)
     if plan.digest != waiting.plan_digest:
         raise StaleError("the files changed since the preview", hint=_AGAIN)
     if unfiltered:
         raw, _ = raw_target(git, private, snapshot, run_filters=True)
-        plan = plan_restore(git, private, raw)
+        plan = plan_restore(git, private, raw, undone)
     return plan, expected
 
 
@@ -222,7 +222,8 @@ def _record(one: Held, waiting: WaitingRestore, recovery: Recovery | None) -> He
     now = clock.now()
     redo_head, redo_snapshot = waiting.head_from, None
     if recovery is not None:
-        redo_snapshot = Snapshot(recovery.tree, recovery.reference, "raw")
+        restored = waiting.target.raw_tree if waiting.target is not None else None
+        redo_snapshot = Snapshot(recovery.tree, recovery.reference, "raw", restored)
     left = _left_to_redo(one, waiting)
     if left is not None:
         redo_head, redo_snapshot = left

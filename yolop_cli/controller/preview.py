@@ -203,7 +203,7 @@ def _prepare_files(one: Held, waiting: WaitingRestore, snapshot: Snapshot) -> Pr
     private = PrivateGit(one.session.capture, checkout)
     check_snapshot(one, checkout, snapshot)
     raw, through_filters = raw_target(one.git, private, snapshot, run_filters=False)
-    plan = plan_restore(one.git, private, raw)
+    plan = plan_restore(one.git, private, raw, undone_tree(one, waiting.kind))
     reference = one.session.reference(f"recovery_{one.last_sequence}_{secrets.token_hex(4)}")
     refs.create(one.git, checkout, reference, plan.current)
     prepared = replace(
@@ -244,6 +244,14 @@ def check_snapshot(one: Held, checkout: Checkout, snapshot: Snapshot) -> None:
         )
     if kind.line() != "tree":
         raise RefusedError(f"the snapshot names a {kind.line()}, not a tree")
+
+
+def undone_tree(one: Held, kind: Kind) -> str | None:
+    """For a redo the tree that the restore it takes back had put in place, where the record says it."""
+    redo = one.state.redo
+    return (
+        redo.snapshot.restored if kind == "redo" and redo is not None and redo.snapshot is not None else None
+    )
 
 
 def raw_target(

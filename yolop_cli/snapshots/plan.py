@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from yolop_cli import paths
 from yolop_cli.errors import DeniedError
-from yolop_cli.git import Git
+from yolop_cli.git import Git, GitError
 from yolop_cli.snapshots import trees
 from yolop_cli.snapshots.capture import Capture, capture
 from yolop_cli.snapshots.disk import Disk
@@ -70,8 +70,11 @@ class RestorePlan:
         return digest.hexdigest()
 
 
-def plan_restore(git: Git, private: PrivateGit, target: str) -> RestorePlan:
+def plan_restore(git: Git, private: PrivateGit, target: str, undone: str | None = None) -> RestorePlan:
     """Capture the present files and plan the way to ``target`` (a tree of raw bytes).
+
+    ``undone`` is the tree that a restore had put in the place of ``target``: what that restore made, and
+    nobody changed since, goes whatever the rules say.
 
     Raises ``DeniedError`` with the paths when a change could not be undone or leaves the root,
     ``CaptureError`` when the present files cannot be held.
@@ -87,7 +90,7 @@ def plan_restore(git: Git, private: PrivateGit, target: str) -> RestorePlan:
         unheld = [change.path for change in changes if change.path in forced and change.old is None]
         if unheld:
             raise _denied("no snapshot could hold what lies at these paths now", unheld)
-    return _settle(git, private, disk, present, target, changes, forced)
+    return _settle(git, private, disk, present, target, changes, forced, undone)
 
 
 def _settle(
@@ -98,12 +101,15 @@ def _settle(
     target: str,
     changes: Sequence[TreeChange],
     forced: frozenset[bytes],
+    undone: str | None,
 ) -> RestorePlan:
     submodules = [
         change for change in changes if change.new is not None and change.new.mode == trees.SUBMODULE
     ]
     wanted = [change for change in changes if change not in submodules]
     kept = _kept_deletions(git, private, present, target, wanted)
+    if kept and undone is not None:
+        kept -= _made_by(git, private, undone, target, present.tree)
     final = tuple(change for change in wanted if change.path not in kept)
     _refuse_full_directories(disk, final)
     left = [Kept(change.path, SUBMODULE) for change in submodules]
@@ -177,6 +183,20 @@ def _kept_deletions(
         and written.isdisjoint(paths.ancestors(change.path))
     ]
     return trees.ignored_by_tree(git, private, present.excludes, target, candidates)
+
+
+def _made_by(git: Git, private: PrivateGit, undone: str, target: str, present: str) -> set[bytes]:
+    """Paths that going from ``target`` to ``undone`` had made and that are still as they were made."""
+    try:
+        made = {
+            change.path
+            for change in trees.differences(git, private.reading, target, undone)
+            if change.change == "added"
+        }
+        changed = {change.path for change in trees.differences(git, private.reading, undone, present)}
+    except GitError:
+        return set()  # the tree is gone: what cannot be told apart from the user's own files stays
+    return made - changed
 
 
 def _refuse_full_directories(disk: Disk, changes: Sequence[TreeChange]) -> None:

@@ -31,11 +31,15 @@ _TIMESTAMP = re.compile(
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A git tree; ``capture`` is ``"raw"`` when it holds the bytes exactly as they were on disk."""
+    """A git tree; ``capture`` is ``"raw"`` when it holds the bytes exactly as they were on disk.
+
+    In a ``redo_snapshot``, ``restored`` is the tree that the restore put in the place of this one.
+    """
 
     tree: str
     reference: str | None = None
     capture: str | None = None
+    restored: str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ def snapshot_json(snapshot: Snapshot | None) -> dict[str, Any] | None:
     value: dict[str, Any] = {"tree": snapshot.tree, "reference": snapshot.reference}
     if snapshot.capture is not None:
         value["capture"] = snapshot.capture
+    if snapshot.restored is not None:
+        value["restored"] = snapshot.restored
     return value
 
 
@@ -229,12 +235,10 @@ class _Fields:
         if not isinstance(value, JsonObject):
             raise _fault("schema", f"{key!r} is not an object")
         inner = _Fields(value, ("tree", "reference"))
-        capture = value.get("capture")
-        return Snapshot(
-            inner.string("tree"),
-            inner.string_or_null("reference"),
-            capture if isinstance(capture, str) else None,
-        )
+        # Fields of ours that the agent ignores: malformed ones never make the line unreadable.
+        ours = [value.get(each) for each in ("capture", "restored")]
+        capture, restored = (each if isinstance(each, str) else None for each in ours)
+        return Snapshot(inner.string("tree"), inner.string_or_null("reference"), capture, restored)
 
 
 def _initialized(value: JsonObject) -> Record:
