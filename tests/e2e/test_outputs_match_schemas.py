@@ -1,0 +1,272 @@
+"""Every command's ``--json`` has the form that its schema states, on a real session and real git.
+
+The commands are read from the live command table: a new one without a step here, or a schema that no
+command prints, fails the last test of this module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tests.support import holders
+from tests.support.program import Ran
+from tests.support.sandbox import Sandbox
+from yolop_cli import schemas
+from yolop_cli.cli.main import root
+
+Words = tuple[str, ...]
+# Commands that print another's document: undo and redo are previews, with --yes results.
+PRINTS: dict[Words, tuple[str, ...]] = {
+    ("checkpoint", "cat"): (),  # prints the file's bytes, and refuses --json
+    ("undo",): ("rewind-preview", "rewind-apply"),
+    ("redo",): ("rewind-preview", "rewind-apply"),
+}
+NOT_UTF8 = b'caf\xe9\n"x".txt'
+
+
+# The form of a command that is not there yet.
+AHEAD = {"output/timeline-validate"}
+
+
+def live_commands(group: click.Group = root, path: Words = ()) -> Iterator[Words]:
+    """Every command that does something, as the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from live_commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def outputs_of(path: Words) -> tuple[str, ...]:
+    """The names of the schemas of what a command prints."""
+    return tuple(f"output/{name}" for name in PRINTS.get(path, ("-".join(path),)))
+
+
+class Story:
+    """Runs of the program whose every document is checked; remembers which schemas were seen at work."""
+
+    seen: frozenset[str] = frozenset()
+    ran: frozenset[Words] = frozenset()
+
+    def __init__(self, box: Sandbox) -> None:
+        self.box = box
+
+    def run(self, *words: str | bytes | Path, code: int | Sequence[int] = 0, **options: Any) -> Any:
+        """Run a command with --json. Gives the document it printed, which is valid."""
+        ran = self.box.cli(*words, "--json", code=code, **options)
+        path = _called(words)
+        Story.ran |= {path}
+        return self._check(ran, ran.out, outputs_of(path))
+
+    def refuse(self, *words: str | Path, code: int, **options: Any) -> Any:
+        """Run a command that must fail. Gives the error document on standard error, which is valid."""
+        ran = self.box.cli(*words, "--json", code=code, **options)
+        if not outputs_of(_called(words)):
+            Story.ran |= {_called(words)}
+        assert ran.out == b"", ran.dump()
+        return self._check(ran, ran.err, ("output/error",))
+
+    @staticmethod
+    def _check(ran: Ran, data: bytes, names: tuple[str, ...]) -> Any:
+        value = json.loads(data)
+        wrong = {name: schemas.errors(name, value) for name in names}
+        fitting = [name for name, errors in wrong.items() if not errors]
+        assert len(fitting) == 1, f"{wrong}\n{ran.dump()}"
+        Story.seen |= {fitting[0]}
+        return value
+
+
+def _called(words: Sequence[str | bytes | Path]) -> Words:
+    named = tuple(word for word in words[:2] if isinstance(word, str))
+    return next(path for path in LIVE if path == named[: len(path)])
+
+
+LIVE = frozenset(live_commands())
+
+
+@pytest.fixture
+def story(ready: Sandbox) -> Story:
+    """A session of three turns that touch files of every kind, names that are not UTF-8 among them."""
+    ready.turn("the first", [("a.txt", "two\n"), ("new.txt", "n\n")])
+    ready.write(NOT_UTF8, b"\0\xff")
+    ready.turn("the second", [("dir/b.txt", "b\n")])
+    ready.write(NOT_UTF8, b"\0\xfe")
+    (ready.worktree / "new.txt").unlink()
+    ready.turn("the third", [("a.txt", "three\n")])
+    return Story(ready)
+
+
+def _ids(story: Story) -> list[str]:
+    return [item["id"] for item in story.run("checkpoint", "list")["checkpoints"]]
+
+
+def test_sessions(story: Story) -> None:
+    listed = story.run("session", "list", session=False)["sessions"]
+    assert [one["id"] for one in listed] == [story.box.sid]
+    shown = story.run("session", "show")
+    assert shown["counts"]["checkpoints"] == 3 and shown["worktree"]["owned"]
+    with holders.flock(story.box.sessions / ".locks" / story.box.sid):
+        assert story.run("session", "show")["state"] == "busy"
+        assert story.run("session", "list", session=False)["sessions"][0]["state"] == "busy"
+        story.refuse("checkpoint", "create", "--prompt", "x", code=6)
+
+
+def test_sessions_without_metadata_or_with_damage(box: Sandbox) -> None:
+    story = Story(box)
+    assert story.run("session", "list", session=False) == {"sessions": []}
+    box.session.mkdir(mode=0o700)
+    story.run("session", "show")
+    story.run("checkpoint", "list")
+    story.run("timeline", "show")
+    box.make_timeline(2)
+    box.private(box.timeline, box.timeline.read_bytes() + b'{"type":"redo_cl')
+    assert story.run("session", "show")["state"] == "tail"
+    assert story.run("timeline", "show")["damage"]["line"] == 6
+    box.private(box.timeline, b"nonsense\n" + box.timeline.read_bytes())
+    assert story.run("session", "show")["state"] == "corrupt"
+    assert story.run("session", "list", session=False)["sessions"][0]["state"] == "corrupt"
+    assert story.run("timeline", "show")["damage"]["line"] == 1
+    story.refuse("checkpoint", "create", "--prompt", "x", code=5)
+
+
+@pytest.mark.skipif(("timeline", "validate") not in LIVE, reason="there is no timeline validate yet")
+def test_validation(story: Story) -> None:
+    story.run("timeline", "validate", code=(0, 1))
+    sound = story.box.timeline.read_bytes()
+    for damaged, status in ((sound + b'{"type":"redo_cl', "tail"), (b"nonsense\n" + sound, "corrupt")):
+        story.box.private(story.box.timeline, damaged)
+        assert story.run("timeline", "validate", code=(0, 1))["sessions"][0]["status"] == status
+
+
+def test_checkpoints(story: Story) -> None:
+    third, second, first = _ids(story)
+    for name in (first, third):
+        story.run("checkpoint", "show", name)
+    assert story.run("checkpoint", "diff", first)["changes"]
+    for option in ("--stat", "--name-status", "--patch"):
+        story.run("checkpoint", "diff", first, second, option)
+    assert story.run("checkpoint", "verify")["ok"]
+    extracted = story.run("checkpoint", "extract", third, story.box.root / "out")
+    assert any(isinstance(path, dict) for path in extracted["files"]), "a name that is not UTF-8"
+    story.refuse("checkpoint", "cat", second, "a.txt", code=2)
+    story.run("checkpoint", "delete", second)
+    assert not story.run("checkpoint", "show", second)["checkpoint"]["workspace"]["available"]
+    story.run("checkpoint", "verify", code=(0, 1))
+    story.run("checkpoint", "list", "--all-branches")
+    story.run("timeline", "show")
+    pending = story.run("checkpoint", "create", "--prompt", "go on")["checkpoint"]["id"]
+    story.run("checkpoint", "complete", pending, "--failed")
+    story.run("session", "show")
+
+
+def test_a_damaged_snapshot(story: Story) -> None:
+    third, *_ = _ids(story)
+    tree = story.run("checkpoint", "show", third)["checkpoint"]["workspace"]["tree"]
+    blob = story.box.git("rev-parse", f"{tree}:dir/b.txt").decode().strip()
+    (story.box.repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    report = story.run("checkpoint", "verify", code=1)
+    assert not report["ok"]
+    assert [one["status"] for one in report["checkpoints"] if one["id"] == third] == ["damaged"]
+
+
+def test_checkpoints_of_the_conversation_only(box: Sandbox) -> None:
+    box.make_session(owned=False, root=box.root)
+    box.make_timeline(2)
+    story = Story(box)
+    *_, first = _ids(story)
+    story.run("checkpoint", "show", first)
+    story.run("checkpoint", "verify", code=(0, 1))
+    story.run("checkpoint", "create", "--prompt", "x")
+    story.run("checkpoint", "complete")
+    story.refuse("rewind", "preview", first, "--mode", "workspace", code=7)
+    preview = story.run("rewind", "preview", first)
+    assert preview["mode"] == "conversation" and preview["workspace"] is None and preview["recovery"] is None
+    story.run("rewind", "apply", preview["token"])
+    story.run("session", "show")
+
+
+@pytest.mark.parametrize("mode", ["conversation", "workspace", "both"])
+def test_rewinding(story: Story, mode: str) -> None:
+    *_, second, first = _ids(story)
+    assert story.run("rewind", "status")["restore"] is None
+    assert not story.run("rewind", "cancel")["cancelled"]
+    preview = story.run("rewind", "preview", second, "--mode", mode)
+    assert (preview["workspace"] is None) == (mode == "conversation")
+    assert (preview["conversation"] is None) == (mode == "workspace")
+    assert story.run("rewind", "status")["restore"]["token"] == preview["token"]
+    assert story.run("session", "show")["restore"]["token"] == preview["token"]
+    assert story.run("rewind", "cancel")["cancelled"]
+    token = story.run("rewind", "preview", first, "--mode", mode)["token"]
+    written = json.loads((story.box.session / "restore.json").read_bytes())
+    assert schemas.errors("restore", written) == []
+    applied = story.run("rewind", "apply", token)
+    assert (applied["workspace"] is None) == (mode == "conversation")
+    story.run("timeline", "show")
+    story.run("session", "show")
+    story.run("redo")
+    story.run("redo", "--yes")
+    story.run("undo")
+    story.run("undo", "--yes")
+
+
+def test_the_files_of_the_session(story: Story) -> None:
+    *_, first = _ids(story)
+    story.run("undo", "--yes")
+    story.run("rewind", "preview", first)
+    for name in ("timeline.jsonl", "events.jsonl", "workspace.json", "restore.json"):
+        assert story.run("schema", "validate", story.box.session / name, session=False)["ok"]
+    report = story.run(
+        "schema",
+        "validate",
+        "--schema",
+        "restore",
+        story.box.session / "workspace.json",
+        session=False,
+        code=1,
+    )
+    assert report["findings"]
+
+
+def test_refusals(story: Story) -> None:
+    *_, first = _ids(story)
+    story.refuse("rewind", "preview", code=2)
+    story.refuse("checkpoint", "show", "cp_99_9", code=3)
+    story.refuse("session", "show", "-s", "session_" + "f" * 32, code=3)
+    story.refuse("rewind", "apply", "forged", code=4)
+    token = story.run("rewind", "preview", first)["token"]
+    story.box.write("a.txt", "moved\n")
+    story.refuse("rewind", "apply", token, code=8)
+
+
+def test_schemas_and_demo(box: Sandbox) -> None:
+    story = Story(box)
+    for item in story.run("schema", "list", session=False)["schemas"]:
+        story.run("schema", "show", item["name"], session=False)
+    made = story.run("demo", session=False)
+    assert made["steps"]
+    assert Path(os.fsdecode(made["session"])).name == made["session_id"]
+
+
+def test_every_command_has_a_schema_and_a_step_here(request: pytest.FixtureRequest) -> None:
+    unknown = {path for path in LIVE for name in outputs_of(path) if name not in schemas.names()}
+    assert not unknown, "commands without a schema under schemas/output"
+    printed = {name for path in LIVE for name in outputs_of(path)}
+    outputs = {name for name in schemas.names() if name.startswith("output/")}
+    assert outputs - printed - AHEAD == {"output/error"}, "schemas that no command prints"
+    if _whole_module_runs(request):
+        assert LIVE - Story.ran == set(), "commands that no test here has run"
+        assert outputs - Story.seen - AHEAD == set(), "schemas that no test here has seen at work"
+
+
+def _whole_module_runs(request: pytest.FixtureRequest) -> bool:
+    chosen = {getattr(item, "originalname", None) for item in request.session.items}
+    return {name for name in globals() if name.startswith("test_")} <= chosen
