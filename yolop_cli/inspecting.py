@@ -136,13 +136,13 @@ class Inspection:
         if raw.startswith(b"/"):
             root = os.fsencode(self.checkout.root)
             if not raw.startswith(root + b"/"):
-                raise DeniedError(f"{text} does not lie in the worktree {self.checkout.root}")
+                raise _outside(text)
             raw = raw[len(root) + 1 :]
         path = os.path.normpath(raw)
         if path == b".":
             return b""
         if path.startswith(b"../") or path == b"..":
-            raise DeniedError(f"{text} does not lie in the worktree")
+            raise _outside(text)
         return path
 
     def _why_not(self, snapshot: Snapshot) -> str | None:
@@ -205,6 +205,12 @@ def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> I
         now = capture(git, aside).tree
         changes = trees.differences(git, aside.reading, snapshot.tree, now)
         yield Comparison(snapshot.tree, now, changes, aside.reading, git)
+
+
+def _outside(text: str) -> DeniedError:
+    return DeniedError(
+        f"{text} does not lie in the worktree", hint="paths are those below the worktree's root"
+    )
 
 
 def _number(text: bytes) -> int | None:

@@ -125,14 +125,13 @@ def _rewind_to(one: Held, checkpoint_id: str, mode: Mode | None, *, exact: bool)
 
 
 def _default_mode(one: Held, snapshot: Snapshot | None) -> Mode:
-    """Both axes when the files can be restored, else the conversation."""
+    """Both axes when there is a snapshot, else the conversation.
+
+    Trouble in looking is not "no snapshot": it is raised, so that half a rewind never passes for a whole one.
+    """
     if snapshot is None:
         return "conversation"
-    try:
-        checkout = owned_checkout(one.git, one.session)
-        present = refs.of_session(one.git, checkout, one.session.id)
-    except (DeniedError, StorageError):
-        return "conversation"
+    present = refs.of_session(one.git, owned_checkout(one.git, one.session), one.session.id)
     return "both" if snapshot.reference is None or snapshot.reference in present else "conversation"
 
 

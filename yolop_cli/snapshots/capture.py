@@ -156,6 +156,12 @@ def _against_head(git: Git, private: PrivateGit, where: Where) -> _Head:
     return _Head(beyond, frozenset(missing), frozenset(submodules))
 
 
+def tracked(git: Git, real: Where) -> set[bytes]:
+    """Every path that HEAD or the user's index holds."""
+    head = git.run(real, "ls-tree", "-r", "-z", "--name-only", "--full-tree", _head_tree(git, real)).records()
+    return {*head, *git.run(real, "ls-files", "-z").records()}
+
+
 def _head_tree(git: Git, real: Where) -> str:
     asked = git.run(real, "rev-parse", "-q", "--verify", "HEAD^{tree}", ok=(0, 1, 128))
     if asked.status == 0:

@@ -16,7 +16,7 @@ from yolop_cli import paths
 from yolop_cli.errors import DeniedError
 from yolop_cli.git import Git, GitError
 from yolop_cli.snapshots import trees
-from yolop_cli.snapshots.capture import Capture, capture
+from yolop_cli.snapshots.capture import Capture, capture, tracked
 from yolop_cli.snapshots.disk import Disk
 from yolop_cli.snapshots.private_git import PrivateGit
 from yolop_cli.snapshots.trees import Entry, TreeChange
@@ -182,7 +182,9 @@ def _kept_deletions(
         and change.path not in above_written
         and written.isdisjoint(paths.ancestors(change.path))
     ]
-    return trees.ignored_by_tree(git, private, present.excludes, target, candidates)
+    ignored = trees.ignored_by_tree(git, private, present.excludes, target, candidates)
+    # Ignore rules say nothing of a tracked path, so its absence from the target is a deletion.
+    return ignored - tracked(git, private.checkout.real) if ignored else ignored
 
 
 def _made_by(git: Git, private: PrivateGit, undone: str, target: str, present: str) -> set[bytes]:
