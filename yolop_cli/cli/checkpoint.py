@@ -264,7 +264,7 @@ def _inspection(invocation: Invocation) -> Inspection:
 
 
 def _files(one: CheckpointView) -> str:
-    return one.workspace.kind or "-" if one.workspace.available else "conversation only"
+    return one.workspace.kind or "-" if one.workspace.available else "conversation-only"
 
 
 def _show_result(invocation: Invocation, one: CheckpointView, said: str) -> None:

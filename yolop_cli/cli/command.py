@@ -101,13 +101,20 @@ class LazyGroup(click.Group):
     def get_help(self, ctx: click.Context) -> str:
         return rich_help(self, ctx) if sys.stdout.isatty() else super().get_help(ctx)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
+    def summaries(self, ctx: click.Context) -> list[tuple[str, str, str]]:
+        """Each command's name, one-line summary and section of the help; imports none of them."""
+        rows = []
         for name in self.list_commands(ctx):
             if name in self.table:
                 _, _, summary, section = self.table[name]
             else:
                 summary, section = self.commands[name].get_short_help_str(limit=80), "Commands"
+            rows.append((name, summary, section))
+        return rows
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, summary, section in self.summaries(ctx):
             sections.setdefault(section, []).append((name, summary))
         for section, rows in sections.items():
             with formatter.section(section):
@@ -126,27 +133,37 @@ class LazyGroup(click.Group):
 
 
 def rich_help(command: click.Command, ctx: click.Context) -> str:
-    """The help of a command as rich-click draws it."""
+    """The help of a command as rich-click draws it, through a twin of rich-click's own kind."""
     import rich_click
 
     config = rich_click.RichHelpConfiguration(
-        text_markup=None, max_width=MAXIMUM_HELP_WIDTH, show_arguments=True, use_click_short_help=True
+        text_markup=None,
+        max_width=MAXIMUM_HELP_WIDTH,
+        use_click_short_help=True,
+        commands_before_options=True,
     )
-    if isinstance(command, LazyGroup):
-        config.command_groups = {"*": _panels(command, ctx)}
-    formatter = rich_click.RichHelpFormatter(config=config)
-    kind: Any = rich_click.RichGroup if isinstance(command, click.Group) else rich_click.RichCommand
-    for part in (kind.format_usage, kind.format_help_text, kind.format_options, kind.format_epilog):
-        part(command, ctx, formatter)
-    return formatter.getvalue().rstrip("\n")
-
-
-def _panels(group: LazyGroup, ctx: click.Context) -> list[Any]:
-    sections: dict[str, list[str]] = {}
-    for name in group.list_commands(ctx):
-        section = group.table[name][3] if name in group.table else "Commands"
-        sections.setdefault(section, []).append(name)
-    return [{"name": section, "commands": names} for section, names in sections.items()]
+    described: dict[str, Any] = {
+        "name": command.name,
+        "params": command.params,
+        "help": command.help,
+        "epilog": command.epilog,
+        "context_settings": {**CONTEXT, "rich_help_config": config},
+    }
+    if not isinstance(command, LazyGroup):
+        twin: rich_click.RichCommand = rich_click.RichCommand(**described)
+    else:
+        rows = command.summaries(ctx)
+        commands = {name: click.Command(name, short_help=words) for name, words, _ in rows}
+        twin = rich_click.RichGroup(**described, commands=commands)
+        sections: dict[str, list[str]] = {}
+        for name, _, section in rows:
+            sections.setdefault(section, []).append(name)
+        for section, names in sections.items():
+            twin.add_panel(rich_click.RichCommandPanel(section, commands=names))
+    with rich_click.RichContext(
+        twin, info_name=ctx.info_name, parent=ctx.parent, **twin.context_settings
+    ) as context:
+        return twin.get_help(context).rstrip("\n")
 
 
 def group(name: str, summary: str) -> Callable[[Callable[..., None]], LazyGroup]:
@@ -173,7 +190,10 @@ def command(
         declared = _invoked(function)
         for option in _options(session=session, sessions=sessions or session):
             declared = option(declared)
-        epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) if examples else None
+        # Click lists the parameters declared last first: the command's own before the common ones.
+        declared.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+        shown = "\n".join(f"  {line}" for line in examples)
+        epilog = f"Examples:\n\n\b\n{shown}" if examples else None
         made = click.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT)(declared)
         if parent is not None:
             parent.add_command(made)
@@ -198,7 +218,6 @@ def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:
 
     call.__doc__ = function.__doc__
     call.__name__ = function.__name__
-    call.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
     return call
 
 
