@@ -146,7 +146,8 @@ def rich_help(command: click.Command, ctx: click.Context) -> str:
         "name": command.name,
         "params": command.params,
         "help": command.help,
-        "epilog": command.epilog,
+        # rich-click joins the lines of a paragraph, so that each example has to be one of its own.
+        "epilog": "\n\n".join(line for line in (command.epilog or "").split("\n") if line.strip("\b ")),
         "context_settings": {**CONTEXT, "rich_help_config": config},
     }
     if not isinstance(command, LazyGroup):
