@@ -16,7 +16,7 @@ from yolop_cli.errors import StorageError, os_reason
 from yolop_cli.git import Git, GitError, Output, Where, join
 from yolop_cli.snapshots import refs
 from yolop_cli.snapshots.checkout import excludes_file
-from yolop_cli.snapshots.disk import STAGE_PREFIX, Disk
+from yolop_cli.snapshots.disk import STAGE_PREFIX, Disk, Seen
 from yolop_cli.snapshots.private_git import PrivateGit
 
 TRIES = 5
@@ -70,22 +70,41 @@ def _capture(git: Git, private: PrivateGit, excludes: str, forced: Collection[by
     moment = private.begin()
     where = private.where(excludes)
     again: Collection[bytes] = forced
+    read: dict[bytes, Seen] = {}
     for _ in range(TRIES):
-        again = _bring_up_to_date(git, private, where, again, frozenset(forced))
+        now_read = _bring_up_to_date(git, private, where, again, frozenset(forced))
+        read |= now_read
+        disk = Disk(os.fsencode(private.checkout.root))
+        again = [path for path, seen in now_read.items() if disk.stat(path) != seen]
         if not again:
             break
     else:
         names = ", ".join(paths.show(path) for path in sorted(again)[:3])
         raise CaptureError(f"changing while it was read: {names}")
     tree = git.run(where, "write-tree").line()
+    _distrust(git, where, {path for path, seen in read.items() if seen.changed_since(moment)})
     private.finish(moment, tree)
     return Capture(tree, excludes)
 
 
+def _distrust(git: Git, where: Where, recent: set[bytes]) -> None:
+    """Make the next capture read these files again, whatever their times say then.
+
+    Git compares times by whole seconds, and a tool can set a modification time back. A file whose inode
+    changed about as late as this capture could change once more within that second and look the same; one
+    that had been left alone for longer cannot.
+    """
+    if not recent:
+        return
+    rows = git.run(where, "ls-files", "-z", "-s").records()
+    entries = [row.replace(b" 0\t", b"\t", 1) for row in rows if row.partition(b"\t")[2] in recent]
+    git.run(where, "update-index", "-z", "--index-info", stdin=join(entries))
+
+
 def _bring_up_to_date(
     git: Git, private: PrivateGit, where: Where, again: Collection[bytes], forced: frozenset[bytes]
-) -> list[bytes]:
-    """Make the index agree with the disk; the paths that changed while they were read."""
+) -> dict[bytes, Seen]:
+    """Make the index agree with the disk; the paths that were read, as they were right before that."""
     disk = Disk(os.fsencode(private.checkout.root))
     changed = _whole(git.run(where, "diff-files", "-z", "--name-only", "--ignore-submodules=all"))
     untracked = _whole(git.run(where, "ls-files", "-z", "-o", "--exclude-standard", *_BLOCKED_ARGUMENTS))
@@ -113,11 +132,11 @@ def _bring_up_to_date(
         git.run(where, "update-index", "-z", "--index-info", stdin=join(entries))
     adds -= ignored
     if not adds:
-        return []
+        return {}
     before = {path: disk.stat(path) for path in adds}
     arguments = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
     git.run(where, *arguments, stdin=join(sorted(adds)))
-    return [path for path, seen in before.items() if disk.stat(path) != seen]
+    return before
 
 
 def _may_be_outside(disk: Disk, held: list[bytes]) -> bool:

@@ -23,6 +23,10 @@ class Seen:
     mode: int = 0
     fingerprint: Fingerprint | None = None
 
+    def changed_since(self, moment: int) -> bool:
+        """Whether the inode changed at or after a moment, in whole seconds since 1970."""
+        return self.fingerprint is not None and self.fingerprint[3] >= moment * 1_000_000_000
+
 
 MISSING = Seen("missing")
 
