@@ -49,8 +49,9 @@ def capture(git: Git, private: PrivateGit, forced: Collection[bytes] = ()) -> Ca
         try:
             return _capture(git, private, excludes, forced)
         except GitError as error:
-            if not private.index.exists() or not _lost_object(error):
+            if not private.index.exists() or not _blames_the_index(error):
                 raise
+            # The kept index is only a memory of what was read: without it, everything is read.
             private.forget()
             return _capture(git, private, excludes, forced)
     except CaptureError:
@@ -242,8 +243,17 @@ def _index_is_backed(git: Git, private: PrivateGit) -> bool:
     return b"missing" not in found
 
 
-def _lost_object(error: GitError) -> bool:
-    return any(words in error.words for words in ("invalid object", "nonexistent object", "bad object"))
+def _blames_the_index(error: GitError) -> bool:
+    """Whether git says that the index is damaged, or names objects that are gone."""
+    blamed = (
+        "invalid object",
+        "nonexistent object",
+        "bad object",
+        "index file",
+        "bad signature",
+        "bad index",
+    )
+    return any(words in error.words for words in (*blamed, "unordered stage", "malformed name"))
 
 
 _BLOCKED_ARGUMENTS = (
