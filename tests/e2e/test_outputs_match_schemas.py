@@ -24,7 +24,6 @@ from yolop_cli.cli.main import root
 Words = tuple[str, ...]
 # Commands that print another's document: undo and redo are previews, with --yes results.
 PRINTS: dict[Words, tuple[str, ...]] = {
-    ("checkpoint", "cat"): (),  # prints the file's bytes, and refuses --json
     ("undo",): ("rewind-preview", "rewind-apply"),
     ("redo",): ("rewind-preview", "rewind-apply"),
 }
@@ -157,7 +156,8 @@ def test_checkpoints(story: Story) -> None:
     assert story.run("checkpoint", "verify")["ok"]
     extracted = story.run("checkpoint", "extract", third, story.box.root / "out")
     assert any(isinstance(path, dict) for path in extracted["files"]), "a name that is not UTF-8"
-    story.refuse("checkpoint", "cat", second, "a.txt", code=2)
+    assert story.run("checkpoint", "cat", second, "a.txt")["content"]
+    story.refuse("checkpoint", "cat", second, "nothing-here", code=3)
     story.run("checkpoint", "delete", second)
     assert not story.run("checkpoint", "show", second)["checkpoint"]["workspace"]["available"]
     story.run("checkpoint", "verify", code=(0, 1))

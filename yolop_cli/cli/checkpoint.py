@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from yolop_cli import paths
@@ -12,7 +10,7 @@ from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write_bytes
 from yolop_cli.controller import turns
 from yolop_cli.inspecting import Comparison, Inspection, compared
-from yolop_cli.snapshots.trees import TreeChange
+from yolop_cli.snapshots.trees import Content, Entry, TreeChange
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.view import CheckpointView
 
@@ -182,13 +180,29 @@ def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
     if not found:
         raise click.UsageError(f"{path} is a directory in the checkpoint; `checkpoint extract` takes it out")
     if invocation.screen.as_json:
-        raise click.UsageError("cat prints the file's bytes; --json has no place here")
+        _show_content(invocation, inspection, checkpoint_id, found[0])
+        return
 
-    def copy(_: object, content: Any) -> None:
+    def copy(_: Entry, content: Content) -> None:
         for chunk in content.chunks():
             write_bytes(chunk)
 
     inspection.with_content(found, copy)
+
+
+def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id: str, entry: Entry) -> None:
+    held: list[bytes] = []
+    inspection.with_content([entry], lambda _, content: held.append(content.read()))
+    value = {
+        "session_id": inspection.session.id,
+        "checkpoint_id": checkpoint_id,
+        "path": paths.to_json(entry.path),
+        "mode": entry.mode,
+        "size": len(held[0]),
+        # As for a path: text, or its bytes in base64 when it is not UTF-8.
+        "content": paths.to_json(held[0]),
+    }
+    invocation.screen.result(value, lambda: None)
 
 
 @command(

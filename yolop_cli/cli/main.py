@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 
 import click
 
 from yolop_cli import __version__
 from yolop_cli.cli import screen
 from yolop_cli.cli.command import CONTEXT, LazyGroup
-from yolop_cli.errors import UsageError, YolopError
+from yolop_cli.errors import StorageError, UsageError, YolopError, os_reason
 
 _LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
 COMMANDS = {
@@ -67,21 +66,29 @@ def run(arguments: list[str]) -> int:
         # The reader went away. Standard output must not fail once more when the interpreter flushes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_STATUS
+    except OSError as error:
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return _refused(StorageError(f"{where}{os_reason(error)}"), arguments, as_json)
     except Exception as error:
         return _bug(error, arguments, as_json)
 
 
 def _refused(error: YolopError, arguments: list[str], as_json: bool) -> int:
-    if "--debug" in arguments:
-        traceback.print_exc()
+    _debug(arguments)
     screen.report(error, as_json=as_json)
     return error.exit_status
 
 
 def _bug(error: Exception, arguments: list[str], as_json: bool) -> int:
-    if "--debug" in arguments:
-        traceback.print_exc()
+    _debug(arguments)
     from yolop_cli.cli.bug import BugError
 
     screen.report(BugError.of(error), as_json=as_json)
     return BUG_STATUS
+
+
+def _debug(arguments: list[str]) -> None:
+    if "--debug" in arguments:
+        import traceback
+
+        traceback.print_exc()

@@ -8,6 +8,7 @@ before that is put back.
 from __future__ import annotations
 
 import hmac
+import os
 from dataclasses import dataclass, replace
 
 from yolop_cli import clock, paths
@@ -68,7 +69,7 @@ def apply(git: Git, session: SessionDirectory, token: str) -> Applied:
         waiting = one.waiting
         if one.finished is not None and one.finished.token == token:
             raise RefusedError("the restore with this token has taken effect already")
-        if waiting is None or not hmac.compare_digest(waiting.token.encode(), token.encode()):
+        if waiting is None or not hmac.compare_digest(waiting.token.encode(), os.fsencode(token)):
             raise RefusedError(
                 "no restore waits for this token", hint="a token holds for one preview, until the next one"
             )

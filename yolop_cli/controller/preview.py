@@ -191,7 +191,11 @@ def _prepare(one: Held, wanted: _Wanted) -> Preview:
     if waiting.moves_files:
         assert wanted.snapshot is not None
         preview = _prepare_files(one, waiting, wanted.snapshot)
-    restore_file.write(one.session, preview.waiting)
+    try:
+        restore_file.write(one.session, preview.waiting)
+    except StorageError:
+        drop_references(one, [preview.waiting.recovery.reference] if preview.waiting.recovery else [])
+        raise
     if one.waiting is not None and one.waiting.recovery is not None:
         drop_references(one, [one.waiting.recovery.reference])
     return preview
@@ -204,10 +208,11 @@ def _prepare_files(one: Held, waiting: WaitingRestore, snapshot: Snapshot) -> Pr
     raw, through_filters = raw_target(one.git, private, snapshot, run_filters=False)
     plan = plan_restore(one.git, private, raw, undone_tree(one, waiting.kind))
     reference = one.session.reference(f"recovery_{one.last_sequence}_{secrets.token_hex(4)}")
+    git_head = head_commit(one.git, checkout)
     refs.create(one.git, checkout, reference, plan.current)
     prepared = replace(
         waiting,
-        git_head=head_commit(one.git, checkout),
+        git_head=git_head,
         target=Target(snapshot.tree, snapshot.capture, raw),
         recovery=Recovery(plan.current, reference),
         changes=tuple(Planned(change.path, change.change) for change in plan.changes),
