@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -162,7 +163,7 @@ class Git:
             given.write(stdin)
             given.flush()
             given.seek(0)
-            status = _wait(self._launch(where, arguments, given, out, err), arguments)
+            status = self._wait(self._launch(where, arguments, given, out, err), arguments)
             output = Output(status, _content(out), _content(err))
         if output.status not in ok:
             raise _error(arguments, output)
@@ -191,7 +192,7 @@ class Git:
                 completed = True
             finally:
                 out.close()
-                status = _wait(running, arguments)
+                status = self._wait(running, arguments)
                 if completed and status not in (0, -signal.SIGPIPE):
                     raise _error(arguments, Output(status, b"", _content(err)))
 
@@ -226,10 +227,37 @@ class Git:
                 _bg=True,
                 _bg_exc=False,
                 _pass_fds=set(self.keep),
-                _timeout=self.timeout,
             )
         except sh.ForkException as error:
             raise StorageError(f"cannot start git: {str(error).strip().splitlines()[-1]}") from None
+
+    def _wait(self, running: Any, arguments: tuple[str, ...]) -> int:
+        """The exit status of a process, negative for a signal. Raises ``GitError`` when time ran out."""
+        import sh
+
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            running.kill()
+
+        # sh's own time limit is watched in steps of a tenth of a second, which each call would pay.
+        timer = threading.Timer(self.timeout, expire) if self.timeout is not None else None
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            running.wait()
+            status = int(running.exit_code)
+        except sh.ErrorReturnCode as error:
+            status = int(error.exit_code)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if expired.is_set():
+            details = {"command": ["git", *arguments]}
+            raise GitError(f"git {arguments[0]} took too long and was stopped", details=details)
+        return status
 
     def _environment(self, where: Where) -> dict[str, str]:
         environment = {key: value for key, value in self.environ.items() if not key.startswith("GIT_")}
@@ -258,20 +286,6 @@ def _binary(path: str | None) -> Any:
 
 
 _versions: dict[str | None, tuple[int, ...]] = {}
-
-
-def _wait(running: Any, arguments: tuple[str, ...]) -> int:
-    import sh
-
-    try:
-        running.wait()
-    except sh.TimeoutException:
-        raise GitError(
-            f"git {arguments[0]} took too long and was stopped", details={"command": ["git", *arguments]}
-        ) from None
-    except sh.ErrorReturnCode as error:
-        return int(error.exit_code)
-    return int(running.exit_code)
 
 
 def _content(file: IO[bytes]) -> bytes:
