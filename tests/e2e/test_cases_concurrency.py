@@ -84,7 +84,7 @@ def test_case_56_damaged_private_index_heals(ready: Sandbox) -> None:
             ready.private(index, content)
         ready.write("a.txt", content + b"x")
         cp = ready.cap()
-        assert ready.checkpoint(cp)["workspace"]["available"]
+        assert ready.checkpoint(cp)["workspace"]["available"], ready.checkpoint(cp)
         ready.write("a.txt", "later\n")
         ready.back(cp)
         assert ready.read("a.txt") == content + b"x"

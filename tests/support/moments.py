@@ -5,7 +5,7 @@ those gives every moment a number. ``run`` starts the program with such a counte
 
 - ``count``: let it run and write how many moments there were;
 - ``kill N``: SIGKILL just before moment N, as a power cut or the kernel's killer would;
-- ``fail N``: moment N raises "no space left on device".
+- ``fail N``: moment N raises "no space left on device" (a fork: "resource temporarily unavailable").
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def arm(action: str, number: int, report: str) -> None:
         if seen == number and action == "kill":
             os.kill(owner, signal.SIGKILL)
         if seen == number and action == "fail":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            number_of = errno.EAGAIN if "fork" in event or "spawn" in event else errno.ENOSPC
+            raise OSError(number_of, os.strerror(number_of))
 
     sys.addaudithook(hook)
 

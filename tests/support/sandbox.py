@@ -245,7 +245,7 @@ class Sandbox:
             for place in (self.repo, self.worktree)
             if (place / ".git").exists()
             for key, value in trees.gitstate(
-                place, self.env, status=not (restores and place == self.worktree)
+                place, self.env, status=place == self.worktree and not restores
             ).items()
         }
 

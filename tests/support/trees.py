@@ -90,8 +90,7 @@ def gitstate(directory: Path, env: Mapping[str, str], *, status: bool = True) ->
     """What no command may change in a repository or linked worktree.
 
     Every byte below the git directories (HEAD, the raw index, reflogs, hooks, configuration, merge state),
-    the objects and our private refs aside; what git makes of them; and, unless ``status`` is off, the
-    output of ``git status``.
+    the objects and our private refs aside; and, unless ``status`` is off, the output of ``git status``.
     """
     quiet = {**env, "GIT_OPTIONAL_LOCKS": "0"}
     found: dict[str, object] = {}
@@ -99,21 +98,12 @@ def gitstate(directory: Path, env: Mapping[str, str], *, status: bool = True) ->
         found.update(
             {f"{name}/{path.decode(errors='backslashreplace')}": entry for path, entry in _internals(base)}
         )
-    refs = git(directory, "for-each-ref", env=quiet).split(b"\n")
-    found["refs"] = [line for line in refs if b"refs/yolop/" not in line]
-    found["index listing"] = git(directory, "ls-files", "-s", "-t", "-z", env=quiet)
+        if os.path.isdir(os.path.join(base, b"reftable")):  # refs are not files there: ask git
+            listed = git(directory, "for-each-ref", env=quiet).split(b"\n")
+            found["refs"] = [line for line in listed if b"refs/yolop/" not in line]
     if status:
-        found["status"] = git(
-            directory,
-            "-c",
-            "core.fsmonitor=false",
-            "status",
-            "--porcelain",
-            "-z",
-            "-uall",
-            env=quiet,
-            ok=(0, 128),
-        )
+        command = ("-c", "core.fsmonitor=false", "status", "--porcelain", "-z", "-uall")
+        found["status"] = git(directory, *command, env=quiet, ok=(0, 128))
     return found
 
 
