@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from yolop_cli.errors import StorageError
+from yolop_cli.errors import StorageError, os_reason
 
 MINIMUM_VERSION = (2, 34)
 # The user's own choice of configuration files, kept where git is asked for the user's settings.
@@ -229,7 +229,9 @@ class Git:
                 _pass_fds=set(self.keep),
             )
         except sh.ForkException as error:
-            raise StorageError(f"cannot start git: {str(error).strip().splitlines()[-1]}") from None
+            raise StorageError(f"cannot start git: {str(error).strip().rpartition(chr(10))[2]}") from None
+        except OSError as error:
+            raise StorageError(f"cannot start git: {os_reason(error)}") from None
 
     def _wait(self, running: Any, arguments: tuple[str, ...]) -> int:
         """The exit status of a process, negative for a signal. Raises ``GitError`` when time ran out."""

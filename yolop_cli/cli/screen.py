@@ -70,8 +70,9 @@ class Screen:
         write_error(words + "\n")
 
     def warn(self, words: str) -> None:
-        """Something to know that is no failure, on standard error."""
-        write_error(f"warning: {text.clean(words)}\n")
+        """Something to know that is no failure, on standard error; a JSON document says it by itself."""
+        if not self.as_json:
+            write_error(f"warning: {text.clean(words)}\n")
 
     @contextmanager
     def progress(self, words: str, total: int) -> Iterator[Callable[[], None]]:

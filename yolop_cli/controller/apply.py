@@ -78,7 +78,7 @@ def apply(git: Git, session: SessionDirectory, token: str) -> Applied:
         _refuse_stale(one, waiting)
         if not waiting.moves_files:
             _record(one, waiting, None)
-            restore_file.remove(session)
+            _forget(session)
             return Applied(waiting, None, (), None)
         return _apply_files(one, waiting)
 
@@ -174,8 +174,16 @@ def _apply_files(one: Held, waiting: WaitingRestore) -> Applied:
         raise
     after = _record(one, marked, marked.recovery)
     recovery = _tidy_up(after, checkout, marked, one.state.redo)
-    restore_file.remove(one.session)
+    _forget(one.session)
     return Applied(marked, files, plan.kept, recovery)
+
+
+def _forget(session: SessionDirectory) -> None:
+    """Remove the mark of a restore that has taken effect; what stays behind the next writer tidies up."""
+    try:
+        restore_file.remove(session)
+    except StorageError:
+        pass
 
 
 def _same_plan(
@@ -265,7 +273,10 @@ def _tidy_up(one: Held, checkout: Checkout, waiting: WaitingRestore, redone: Red
         return recovery
     used_up = redone.snapshot.reference if redone is not None and redone.snapshot is not None else None
     drop_references(one, [used_up])
-    present = refs.of_session(one.git, checkout, one.session.id)
+    try:
+        present = refs.of_session(one.git, checkout, one.session.id)
+    except StorageError:
+        return recovery  # the restore has taken effect; a ref too many is no failure
     if any(tree == recovery.tree and reference != recovery.reference for reference, tree in present.items()):
         drop_references(one, [recovery.reference])
         return None
