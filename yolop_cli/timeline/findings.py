@@ -81,8 +81,6 @@ def to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-REPAIR = "yolop-cli timeline repair shows how to mend it, and --apply does so"
-
 RULES: dict[str, Rule] = {
     # Pass 1: bytes.
     "unreadable-file": Rule("error", "the file is there but the system does not let it be read"),
@@ -103,7 +101,9 @@ RULES: dict[str, Rule] = {
     "number-range": Rule("error", "a number that is larger than any the agent can read"),
     "too-deep": Rule("error", "more than 127 containers inside each other"),
     "repeated-key": Rule("error", "a field that is there more than once in one object"),
-    "crlf": Rule("warning", "lines end in carriage return and line feed; readable, but not what the agent writes"),
+    "crlf": Rule(
+        "warning", "lines end in carriage return and line feed; readable, but not what the agent writes"
+    ),
     "no-final-newline": Rule("warning", "the last record is whole but its line feed is missing"),
     # Pass 2: schema.
     "not-a-record": Rule("error", "JSON, but not an object with a type"),

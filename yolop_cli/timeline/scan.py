@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import Literal
 
 from yolop_cli import ids, journal
@@ -32,11 +33,12 @@ _TAIL = re.compile(rb"[\"\]}\d][ \t\r\f]*\}[ \t\r\f]*\Z|(?:true|false|null)[ \t\
 _FIELD = re.compile(rb'"[a-z_]+"[ \t]*:')
 # Bytes of blanks and formatting characters that are not ASCII white space, as UTF-8.
 _BLANKS = re.compile(
-    rb"(?:[\x0b\x1c-\x1f \t\r\f]|\xc2\x85|\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8f\xa8\xa9\xaf]|\xe2\x81[\x9f\xa0]"
-    rb"|\xe3\x80\x80)+\Z"
+    rb"(?:[\x0b\x1c-\x1f \t\r\f]|\xc2\x85|\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8f\xa8\xa9\xaf]"
+    rb"|\xe2\x81[\x9f\xa0]|\xe3\x80\x80)+\Z"
 )
 _JSON = json.JSONDecoder()
 _MAX_INTERLEAVED = 4
+_MOST_SCRAPS = 8
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def block(lines: Iterable[journal.Line]) -> Block:
     """Cut damaged lines into pieces."""
     kept = tuple(lines)
     text = _Text(kept)
-    return Block(kept, tuple(_rejoined(_pieces(text))))
+    return Block(kept, tuple(_rejoined(list(_without_scraps(_pieces(text))))))
 
 
 def closed(piece: Piece) -> bytes | None:
@@ -236,7 +238,7 @@ def _damage(text: _Text, start: int, end: int) -> Iterator[Piece]:
     for match in _RECORD_START.finditer(text.data, start, end):
         cuts.add(match.start())
     ordered = sorted(cuts)
-    for low, high in zip(ordered, ordered[1:], strict=False):
+    for low, high in pairwise(ordered):
         if not journal.is_blank(text.data[low:high]):
             yield _classified(text.piece("text", low, high))
 
@@ -259,6 +261,31 @@ def _classified(piece: Piece) -> Piece:
         except NotJsonError as error:
             fault = error.fault
     return Piece(kind, data, piece.spans, piece.line, fault=fault)
+
+
+def _without_scraps(pieces: list[Piece]) -> Iterator[Piece]:
+    """One piece for a line's worth of scraps, as of a binary file, instead of thousands."""
+    for (_, broken), group in groupby(
+        pieces, lambda piece: (piece.line, piece.kind not in ("record", "object"))
+    ):
+        scraps = list(group)
+        if not broken or len(scraps) <= _MOST_SCRAPS:
+            yield from scraps
+            continue
+        spans = tuple(span for piece in scraps for span in piece.spans)
+        data = b"".join(piece.data for piece in scraps)
+        fault = next((piece.fault for piece in scraps if piece.fault and piece.fault.code == "utf8"), None)
+        yield Piece("text", data, _merged(spans), scraps[0].line, fault=fault)
+
+
+def _merged(spans: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    merged = [spans[0]]
+    for start, end in spans[1:]:
+        if start == merged[-1][1]:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def _rejoined(pieces: list[Piece]) -> list[Piece]:

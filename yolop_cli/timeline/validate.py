@@ -14,7 +14,7 @@ from yolop_cli import files, journal, schemas, strict_json
 from yolop_cli.errors import NotFoundError, StorageError
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import JsonFault, NotJsonError
-from yolop_cli.timeline.findings import REPAIR, Finding, Report, Status
+from yolop_cli.timeline.findings import Finding, Report, Status
 from yolop_cli.timeline.records import Parsed, type_name
 from yolop_cli.timeline.scan import Block, Piece, Readable, closed, legible, scan
 
@@ -36,6 +36,8 @@ _CODES = {
 }
 _OF_THE_FORM = frozenset({"missing", "integer", "timestamp", "schema"})
 _MOST_FAULTS = 3
+_REPAIR = "yolop-cli timeline repair"
+_ASIDE = "sets the damaged bytes aside"
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,16 @@ class _State:
 
     def _file_wide(self) -> None:
         if self.dotted is not None:
-            self._once("dotted-type", self.dotted, "the agent cannot read records whose type has a dot")
+            self._once(
+                "dotted-type",
+                self.dotted,
+                "the agent cannot read types spelled with a dot",
+                f"{_REPAIR} translates them",
+            )
         if self.crlf is not None:
-            self._once("crlf", self.crlf, "a carriage return stands before the line feed")
+            self._once(
+                "crlf", self.crlf, "a carriage return before the line feed", f"{_REPAIR} takes them out"
+            )
         if self.last_readable is not None and not self.last_readable.line.terminated:
             line, parsed = self.last_readable.line, self.last_readable.parsed
             message = "the last record is whole, but its line feed is missing"
@@ -156,10 +165,10 @@ class _State:
             end = line.offset + len(line.data)
             self.findings.append(Finding("no-final-newline", message, line.number, end, _name(parsed), fix))
 
-    def _once(self, code: str, seen: _Seen, message: str) -> None:
+    def _once(self, code: str, seen: _Seen, message: str, fix: str) -> None:
         words = f"{message} ({_plural(seen.count, 'line')}, this is the first)" if seen.count > 1 else message
         line = seen.first
-        self.findings.append(Finding(code, words, line.number, line.offset, seen.record_type or None, REPAIR))
+        self.findings.append(Finding(code, words, line.number, line.offset, seen.record_type or None, fix))
 
     def _status(self) -> Status:
         if self.first_damage is None or self.last is None:
@@ -198,10 +207,10 @@ def _whole(block: Block, piece: Piece, before: Piece | None) -> Iterator[Finding
             if inside
             else f"one record is spread over {_plural(len(piece.spans), 'line')}"
         )
-        yield _finding(code, message, piece, kind, "repair joins its parts")
+        yield _finding(code, message, piece, kind, "joins its parts")
     elif before is not None and before.kind == "record":
         message = "another whole record stands before this one on the same line"
-        yield _finding("several-records", message, piece, kind, "repair gives each its own line")
+        yield _finding("several-records", message, piece, kind, "gives each its own line")
 
 
 def _broken(piece: Piece, before: Piece | None, after: Piece | None) -> Finding:
@@ -209,12 +218,12 @@ def _broken(piece: Piece, before: Piece | None, after: Piece | None) -> Finding:
     match piece.kind:
         case "nul":
             count = _plural(len(piece.data), "NUL byte")
-            return _finding("nul-bytes", count, piece, None, "repair takes them out and keeps what follows")
+            return _finding("nul-bytes", count, piece, None, "takes them out and keeps what follows")
         case "bom":
-            return _finding("byte-order-mark", "a byte-order mark", piece, None, "repair takes it out")
+            return _finding("byte-order-mark", "a byte-order mark", piece, None, "takes it out")
         case "blank":
-            message = f"{size} of blanks that are not ASCII white space"
-            return _finding("foreign-blank", message, piece, None, "repair sets them aside")
+            message = f"blanks that are not ASCII white space, {size}"
+            return _finding("foreign-blank", message, piece, None, _ASIDE)
         case "object":
             return _refused(piece)
         case "fragment":
@@ -226,18 +235,19 @@ def _broken(piece: Piece, before: Piece | None, after: Piece | None) -> Finding:
 def _fragment(piece: Piece, size: str, before: Piece | None, after: Piece | None) -> Finding:
     kind, data = _kind(piece), piece.data.strip()
     named = f" of a record ({kind})" if kind else " of a record"
-    fix = "repair sets it aside" if closed(piece) is None else "repair adds the missing brace"
-    if piece.fault is not None and piece.fault.code == "utf8":
-        return _finding("invalid-utf8", piece.fault.message, piece, kind, "repair sets the damaged record aside")
-    if data.startswith(b"{") and data.endswith(b"}"):
-        words = piece.fault.message if piece.fault else "not JSON"
-        return _finding("not-json", words, piece, kind, "repair sets the damaged record aside")
+    fix = _ASIDE if closed(piece) is None else "adds the brace that is missing"
+    fault = piece.fault
+    if fault is not None and fault.code == "utf8":
+        return _finding("invalid-utf8", fault.message, piece, kind, _ASIDE)
+    if fault is not None and data.startswith(b"{") and data.endswith(b"}") and fault.offset < len(data):
+        return _finding("not-json", fault.message, piece, kind, _ASIDE)
     if after is not None and after.kind == "record" and data.startswith(b"{"):
-        message = f"{size}{named} stand right in front of a whole record"
-        return _finding("glued-record", message, piece, kind, f"repair splits the line; {fix}")
+        message = f"the beginning{named}, {size}, and right after it a whole record"
+        return _finding("glued-record", message, piece, kind, f"splits the line and {fix}")
     if before is not None and before.kind == "record" and not data.startswith(b"{"):
-        message = f"{size} follow a whole record on its line"
-        return _finding("trailing-garbage", message, piece, kind, "repair splits the line and sets them aside")
+        return _finding(
+            "trailing-garbage", f"more after a whole record on its line, {size}", piece, kind, _ASIDE
+        )
     part = "the beginning" if data.startswith(b"{") else "the end" if data.endswith(b"}") else "a part"
     return _finding("half-record", f"{part}{named}, {size}", piece, kind, fix)
 
@@ -245,26 +255,27 @@ def _fragment(piece: Piece, size: str, before: Piece | None, after: Piece | None
 def _text(piece: Piece, size: str, before: Piece | None) -> Finding:
     fault = piece.fault
     if fault is not None and fault.code == "utf8":
-        return _finding("invalid-utf8", fault.message, piece, None, "repair sets the bytes aside")
+        return _finding("invalid-utf8", fault.message, piece, None, _ASIDE)
     if before is not None and before.kind == "record":
-        message = f"{size} follow a whole record on its line"
-        return _finding("trailing-garbage", message, piece, None, "repair sets them aside")
+        return _finding(
+            "trailing-garbage", f"more after a whole record on its line, {size}", piece, None, _ASIDE
+        )
     if fault is not None and fault.code not in ("syntax", "trailing", "bom"):
-        return _finding("not-a-record", f"JSON, but no record: {fault.message}", piece, None, "repair sets it aside")
-    return _finding("foreign-text", f"{size} that are no part of a record", piece, None, "repair sets them aside")
+        return _finding("not-a-record", f"JSON, but no record: {fault.message}", piece, None, _ASIDE)
+    return _finding("foreign-text", f"no part of any record, {size}", piece, None, _ASIDE)
 
 
 def _refused(piece: Piece) -> Finding:
     """The finding for a whole JSON object that the agent would not read as a record."""
     fault = piece.fault or JsonFault("schema", 0, "not a record")
     kind = _kind(piece)
-    code = _CODES[fault.code]
-    if kind is None and fault.code in _OF_THE_FORM:
-        code = "not-a-record"
-    message = fault.message
-    if fault.code in _OF_THE_FORM and kind is not None:
-        message = _schema_words(piece.data) or message
-    return _finding(code, message, piece, kind, "repair sets the record aside")
+    code, message = _CODES[fault.code], fault.message
+    if fault.code in _OF_THE_FORM:
+        if kind is None:
+            code = "not-a-record"
+        else:
+            message = _schema_words(piece.data) or message
+    return _finding(code, message, piece, kind, _ASIDE)
 
 
 def _schema_words(data: bytes) -> str | None:
@@ -274,14 +285,15 @@ def _schema_words(data: bytes) -> str | None:
     except NotJsonError:
         return None
     faults = schemas.errors("timeline-record", value)
-    return "; ".join(f"{path} {message}" for path, message in faults[:_MOST_FAULTS]) or None
+    words = (f"{path.removeprefix('$').removeprefix('.')} {message}".strip() for path, message in faults)
+    return "; ".join(list(words)[:_MOST_FAULTS]) or None
 
 
 def _finding(code: str, message: str, piece: Piece, kind: str | None, fix: str) -> Finding:
     offset = piece.offset
     if piece.fault is not None and len(piece.spans) == 1 and piece.kind in ("object", "fragment", "text"):
         offset += piece.fault.offset if code in ("invalid-utf8", "not-json") else 0
-    return Finding(code, message, piece.line, offset, kind, f"{fix}: yolop-cli timeline repair")
+    return Finding(code, message, piece.line, offset, kind, f"{_REPAIR} {fix}")
 
 
 def _kind(piece: Piece) -> str | None:
