@@ -18,14 +18,13 @@ from typing import Literal
 
 from yolop_cli import ids, journal
 from yolop_cli.strict_json import JsonFault, NotJsonError
+from yolop_cli.timeline import objects
 from yolop_cli.timeline.records import CheckpointCreated, Parsed, parse
 
 PieceKind = Literal["record", "object", "fragment", "nul", "bom", "blank", "text"]
 
 _BOM = b"\xef\xbb\xbf"
 _NUL = re.compile(rb"\0+")
-_BREAK = re.compile(rb"\r?\n")
-_OBJECT = re.compile(rb'\{[ \t\r\f]*"')
 _RECORD_START = re.compile(rb'\{[ \t]*"type"[ \t]*:')
 _VALUE_POSITION = re.compile(rb"[:,\[][ \t\r\f]*\Z")
 _VALUE_END = re.compile(rb"[ \t\r\f]*[,}\]]")
@@ -36,7 +35,6 @@ _BLANKS = re.compile(
     rb"(?:[\x0b\x1c-\x1f \t\r\f]|\xc2\x85|\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8f\xa8\xa9\xaf]"
     rb"|\xe2\x81[\x9f\xa0]|\xe3\x80\x80)+\Z"
 )
-_JSON = json.JSONDecoder()
 _MAX_INTERLEAVED = 4
 _MOST_SCRAPS = 8
 
@@ -179,35 +177,17 @@ class _Text:
 
 
 def _pieces(text: _Text) -> list[Piece]:
-    # Read as Latin-1 every byte is a character, so that positions are offsets and nothing fails to decode.
-    characters = text.data.decode("latin-1")
     pieces: list[Piece] = []
-    done = position = 0
-    while match := _OBJECT.search(text.data, position):
-        start = match.start()
-        end = _object_end(characters, start)
-        if end is None:
-            position = start + 1
-            continue
+    done = 0
+    for start, end in objects.find(text.data):
         piece = _object(text.piece("object", start, end))
-        if _is_nested(text.data, done, start, piece):
-            position = end
-            continue
-        if not _agrees(piece):
-            position = start + 1
+        if _is_nested(text.data, done, start, piece) or not _agrees(piece):
             continue
         pieces.extend(_damage(text, done, start))
         pieces.append(piece)
-        done = position = end
+        done = end
     pieces.extend(_damage(text, done, len(text.data)))
     return pieces
-
-
-def _object_end(characters: str, start: int) -> int | None:
-    try:
-        return _JSON.raw_decode(characters, start)[1]
-    except (ValueError, RecursionError):
-        return None
 
 
 def _is_nested(data: bytes, floor: int, start: int, piece: Piece) -> bool:
@@ -254,7 +234,12 @@ def _classified(piece: Piece) -> Piece:
     elif _BLANKS.match(data):
         kind = "blank"
     else:
-        if _OBJECT.match(data) or data.strip() in (b"{", b"}") or _FIELD.search(data) or _TAIL.search(data):
+        if (
+            objects.START.match(data)
+            or data.strip() in (b"{", b"}")
+            or _FIELD.search(data)
+            or _TAIL.search(data)
+        ):
             kind = "fragment"
         try:
             parse(data)
@@ -294,7 +279,7 @@ def _rejoined(pieces: list[Piece]) -> list[Piece]:
     index = 0
     while index < len(result):
         head = result[index]
-        if head.kind == "fragment" and _OBJECT.match(head.data):
+        if head.kind == "fragment" and objects.START.match(head.data):
             found = _remainder(result, index)
             if found is not None:
                 position, whole = found
@@ -310,7 +295,7 @@ def _remainder(pieces: list[Piece], index: int) -> tuple[int, Piece] | None:
         tail = pieces[position]
         if tail.kind == "record":
             continue
-        if tail.kind != "fragment" or _OBJECT.match(tail.data):
+        if tail.kind != "fragment" or objects.START.match(tail.data):
             return None
         whole = _object(Piece("object", head.data + tail.data, head.spans + tail.spans, head.line))
         return (position, whole) if whole.kind == "record" and _agrees(whole) else None
