@@ -34,6 +34,26 @@ def find(data: bytes) -> Iterator[tuple[int, int]]:
         position = run.resume
 
 
+def string_member(data: bytes, key: bytes) -> tuple[int, int] | None:
+    """Where the string value of a key of a whole object stands, its quotes included."""
+    depth, position, wanted = 0, 0, False
+    while match := _TOKEN.match(data, position):
+        position = match.end()
+        if match["string"] is not None:
+            if wanted:
+                return match.span("string")
+            wanted = depth == 1 and match["string"] == b'"' + key + b'"' and _is_key(data, position)
+        elif match["structure"] != b":":
+            wanted = False
+            depth += (match["structure"] in (b"{", b"[")) - (match["structure"] in (b"}", b"]"))
+    return None
+
+
+def _is_key(data: bytes, position: int) -> bool:
+    match = _TOKEN.match(data, position)
+    return match is not None and match["structure"] == b":"
+
+
 class _Run:
     """One walk from an opening brace to its end, or to the first token that cannot stand where it is."""
 
