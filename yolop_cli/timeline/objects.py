@@ -6,8 +6,10 @@ are taken as they come. Whether an object is a record is for ``records.parse`` t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from yolop_cli.strict_json import MAX_DEPTH
 
@@ -34,19 +36,45 @@ def find(data: bytes) -> Iterator[tuple[int, int]]:
         position = run.resume
 
 
-def string_member(data: bytes, key: bytes) -> tuple[int, int] | None:
-    """Where the string value of a key of a whole object stands, its quotes included."""
-    depth, position, wanted = 0, 0, False
+@dataclass(frozen=True)
+class Member:
+    """A member of an object: the keys that lead to it, where its key stands, and its value if a scalar."""
+
+    path: tuple[str, ...]
+    key: tuple[int, int]
+    value: tuple[int, int] | None
+
+
+def members(data: bytes) -> Iterator[Member]:
+    """The members of a whole object and of the objects in it (those in lists aside)."""
+    above: list[str | None] = []
+    key: tuple[int, int] | None = None
+    position = 0
     while match := _TOKEN.match(data, position):
         position = match.end()
-        if match["string"] is not None:
-            if wanted:
-                return match.span("string")
-            wanted = depth == 1 and match["string"] == b'"' + key + b'"' and _is_key(data, position)
-        elif match["structure"] != b":":
-            wanted = False
-            depth += (match["structure"] in (b"{", b"[")) - (match["structure"] in (b"}", b"]"))
-    return None
+        structure = match["structure"]
+        if structure in (b"{", b"[") or structure is None:
+            span = match.span(match.lastgroup or 0)
+            if key is None and structure is None and _is_key(data, position):
+                key = span
+                continue
+            name = None if key is None else data[key[0] + 1 : key[1] - 1].decode("utf-8", "backslashreplace")
+            if key is not None and name is not None and None not in above[1:]:
+                path = tuple(one for one in (*above[1:], name) if one is not None)
+                yield Member(path, key, span if structure is None else None)
+            if structure is not None:
+                above.append(name if structure == b"{" else None)
+            key = None
+        elif structure in (b"}", b"]") and above:
+            above.pop()
+
+
+def replaced(data: bytes, path: tuple[str, ...], value: object) -> bytes:
+    """The object with one scalar member's value replaced; all other bytes stay."""
+    span = next((one.value for one in members(data) if one.path == path), None)
+    if span is None:
+        return data
+    return data[: span[0]] + json.dumps(value, ensure_ascii=False).encode() + data[span[1] :]
 
 
 def _is_key(data: bytes, position: int) -> bool:

@@ -5,7 +5,6 @@ A plan holds everything that carrying it out needs, so that what is done is exac
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from yolop_cli.timeline.records import Record
 
 Strategy = Literal["salvage", "truncate", "rebuild"]
 STRATEGIES: tuple[Strategy, ...] = ("salvage", "truncate", "rebuild")
-Action = Literal["split", "join", "trim", "translate", "close", "aside", "insert", "head"]
+Action = Literal["split", "join", "trim", "translate", "close", "correct", "aside", "insert", "head"]
 NO_HEAD = "none"
 
 
@@ -87,11 +86,6 @@ class Plan:
     def changes(self) -> bool:
         """Whether there is anything to do."""
         return self.source != self.content and (self.source is not None or bool(self.chunks))
-
-    @property
-    def digest(self) -> str | None:
-        """What the file must still be when the plan is carried out."""
-        return None if self.source is None else hashlib.sha256(self.source).hexdigest()
 
 
 def step_json(step: Step) -> dict[str, Any]:

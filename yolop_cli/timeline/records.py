@@ -40,7 +40,9 @@ LISTED = {
     "head_moved": ("type", "from", "to", "redo_head", "redo_snapshot", "moved_at"),
     "redo_cleared": ("type", "cleared_at"),
 }
+SNAPSHOT_FIELDS = ("tree", "reference", "capture")
 _FIELDS = {kind: frozenset((*fields, "file_snapshot")) for kind, fields in LISTED.items()}
+_SNAPSHOT_FIELDS = frozenset(SNAPSHOT_FIELDS)
 _TO_DOTTED = {underscore: dotted for dotted, underscore in DOTTED.items()}
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|[+-](\d\d):(\d\d))\Z", re.ASCII
@@ -133,7 +135,8 @@ Record = Initialized | CheckpointCreated | TurnCompleted | HeadMoved | RedoClear
 class Parsed:
     """A readable line: its record, and the spelling its type shows (None when it shows neither).
 
-    ``unlisted`` are the fields that the format page does not have; the agent ignores them.
+    ``unlisted`` are the fields that the format page does not have; the agent ignores them. One inside a
+    snapshot is given as ``snapshot.NAME``.
     """
 
     record: Record
@@ -154,8 +157,16 @@ def parse(data: bytes) -> Parsed:
     # "initialized" is spelled alike in both dialects, so it says nothing about the file's.
     dialect: Dialect | None = "dotted" if kind in DOTTED else None if kind == "initialized" else "underscore"
     record = read(value)
-    unlisted = () if value.keys() <= _FIELDS[name] else tuple(sorted(value.keys() - _FIELDS[name]))
-    return Parsed(record, dialect, unlisted)
+    return Parsed(record, dialect, _unlisted(value, name))
+
+
+def _unlisted(value: JsonObject, name: str) -> tuple[str, ...]:
+    found = () if value.keys() <= _FIELDS[name] else tuple(sorted(value.keys() - _FIELDS[name]))
+    for key in ("snapshot", "redo_snapshot"):
+        inner = value.get(key)
+        if isinstance(inner, JsonObject) and not inner.keys() <= _SNAPSHOT_FIELDS:
+            found += tuple(f"{key}.{name}" for name in sorted(inner.keys() - _SNAPSHOT_FIELDS))
+    return found
 
 
 def is_readable(data: bytes) -> bool:

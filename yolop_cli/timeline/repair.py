@@ -9,6 +9,7 @@ from yolop_cli import journal
 from yolop_cli.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import rebuild
+from yolop_cli.timeline.correct import correct
 from yolop_cli.timeline.fold import TimelineState, fold
 from yolop_cli.timeline.plans import NO_HEAD, Chunk, Evidence, Plan, Step, Strategy
 from yolop_cli.timeline.records import HeadMoved, to_line, type_name
@@ -31,6 +32,8 @@ def plan(
     salvaged = _truncated(source or b"", lines) if strategy == "truncate" else salvage(lines)
     last_line = counting[-1].number if counting else None
     possible: tuple[str | None, ...] = ()
+    if strategy != "truncate":
+        correct(salvaged, evidence)
     if strategy == "rebuild":
         traced = rebuild.with_traces(salvaged.items, evidence, now)
         salvaged.items, salvaged.steps = traced.items, [*salvaged.steps, *traced.steps]

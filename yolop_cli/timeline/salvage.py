@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from yolop_cli import journal
-from yolop_cli.timeline import objects
+from yolop_cli.timeline import objects, spelling
 from yolop_cli.timeline.plans import Chunk, Step
 from yolop_cli.timeline.records import (
     DOTTED,
@@ -23,6 +23,7 @@ from yolop_cli.timeline.records import (
 )
 from yolop_cli.timeline.scan import Block, Piece, Readable, closed, legible, scan
 
+_MENDED = "the name of its field {!r} is mended; one letter of it was damaged"
 _NOISE = ("nul", "bom", "blank", "text")
 _TYPES_BY_FIELD = (
     ("turn_completed", rb'"(?:checkpoint_id|event_end|success|completed_at)"'),
@@ -106,12 +107,15 @@ def _keep(found: Salvaged, data: bytes, parsed: Parsed, line: int, offset: int) 
     """Keep a record, its type spelled as the agent reads it."""
     kind = type_name(parsed.record)
     if parsed.dialect == "dotted":
-        span = objects.string_member(data, b"type")
-        if span is not None:
-            data = data[: span[0]] + f'"{kind}"'.encode() + data[span[1] :]
-            message = "its type is spelled as the agent reads it"
-            found.steps.append(Step("translate", message, line, offset, kind))
-    found.items.append(Chunk(data + b"\n", parsed.record, line))
+        data = objects.replaced(data, ("type",), kind)
+        message = "its type is spelled as the agent reads it"
+        found.steps.append(Step("translate", message, line, offset, kind))
+    for wrong, right in spelling.damaged_keys(parsed):
+        found.rejected.append(data)
+        data = spelling.with_key(data, wrong, right)
+        message = _MENDED.format(right)
+        found.steps.append(Step("correct", message, line, offset, kind))
+    found.items.append(Chunk(data + b"\n", parse(data).record if parsed.unlisted else parsed.record, line))
 
 
 def _block(found: Salvaged, block: Block, whole: set[Record]) -> None:
@@ -127,6 +131,14 @@ def _block(found: Salvaged, block: Block, whole: set[Record]) -> None:
             message = "only its last brace was missing; it is added"
             found.steps.append(_step("close", message, piece, type_name(parsed.record)))
             _keep(found, mended, parsed, piece.line, piece.offset)
+            continue
+        spelled = spelling.mended(piece.data) if piece.kind == "object" else None
+        if spelled is not None:
+            found.rejected.append(piece.data)
+            parsed = parse(spelled[0])
+            message = _MENDED.format(spelled[1])
+            found.steps.append(_step("correct", message, piece, type_name(parsed.record)))
+            _keep(found, spelled[0], parsed, piece.line, piece.offset)
             continue
         _set_aside(found, piece, following)
 

@@ -29,6 +29,7 @@ from yolop_cli.timeline.records import (
 )
 from yolop_cli.timeline.salvage import Lost, likely_type
 from yolop_cli.timeline.scan import Piece, legible
+from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
 LOST_REASON = "the checkpoint's record was damaged; what could be read of it was written again"
 
@@ -89,15 +90,19 @@ class _Walk:
         record = chunk.record
         match record:
             case CheckpointCreated():
+                self._begin(record)
                 self._end_pending(record.id, record.event_start - 1, record.created_at)
                 self._require(record.parent)
+                self._end_pending(record.id, record.event_start - 1, record.created_at)
                 self._move_to(record)
             case TurnCompleted():
                 self._require(record.checkpoint_id)
             case HeadMoved():
-                self._end_pending(None, _end_before(rest, self.evidence), record.moved_at)
+                end = _end_before(rest, self.evidence)
+                self._end_pending(None, end, record.moved_at)
                 for checkpoint_id in (record.from_head, record.to, record.redo_head):
                     self._require(checkpoint_id)
+                self._end_pending(None, end, record.moved_at)
             case _:
                 pass
         self._add(chunk)
@@ -136,12 +141,23 @@ class _Walk:
         pending = state.pending
         if pending is None or pending == beginning:
             return
-        record = _completion(self.pieces, pending)
-        if record is None and event_end is not None:
-            start = state.nodes[pending].checkpoint.event_start
-            record = TurnCompleted(pending, max(event_end, start - 1), False, time)
+        start = state.nodes[pending].checkpoint.event_start
+        end = None if event_end is None else max(event_end, start - 1)
+        record = _completion(self.pieces, pending, end, time)
+        if record is None and end is not None:
+            record = TurnCompleted(pending, end, False, time)
         if record is not None:
             self._make(record, f"the end of turn {pending}, which was still open when the next record began")
+
+    def _begin(self, first: CheckpointCreated) -> None:
+        """The baseline, when the record of it is lost: it reaches to the first turn."""
+        state = self.folding.state
+        wanted = first.event_start - 1
+        if state.nodes or (state.baseline_end is not None and state.baseline_end >= wanted):
+            return
+        if self.pieces or (state.baseline_end is None and wanted > 0):
+            message = f"the conversation up to event {wanted} comes before the first turn"
+            self._make(Initialized(wanted, first.created_at), message)
 
     def _move_to(self, record: CheckpointCreated) -> None:
         head = self.folding.state.head
@@ -156,10 +172,10 @@ class _Walk:
         if checkpoint_id is None or checkpoint_id in self.known:
             return
         self.known.add(checkpoint_id)
-        piece = next((one for one in self.pieces if legible(one, "id") == checkpoint_id), None)
+        piece = self._piece_of(checkpoint_id)
         start = self._event_start(checkpoint_id, piece)
         self._end_pending(checkpoint_id, start - 1, self._moment(piece))
-        parent = _legible_or_null(piece, "parent") if piece is not None else None
+        parent = self._parent(piece)
         if parent is not None:
             self._require(parent[0])
         snapshot = self._snapshot(checkpoint_id, piece)
@@ -175,6 +191,23 @@ class _Walk:
         where = "its damaged record" if piece is not None else "what names it"
         files = "with its files" if snapshot is not None else "without files"
         self._make(record, f"checkpoint {checkpoint_id}, from {where}, {files}")
+
+    def _piece_of(self, checkpoint_id: str) -> Piece | None:
+        """The damaged record of a checkpoint, though a letter of its id be damaged too."""
+        named = [(legible(piece, "id"), piece) for piece in self.pieces]
+        exact = (piece for name, piece in named if name == checkpoint_id)
+        near = (piece for name, piece in named if name and one_letter_apart(name, checkpoint_id))
+        return next(exact, None) or next(near, None)
+
+    def _parent(self, piece: Piece | None) -> tuple[str | None] | None:
+        """The parent that a damaged record tells: (id or None,), or None when it cannot be read."""
+        told = _legible_or_null(piece, "parent") if piece is not None else None
+        if told is None or told[0] is None or told[0] in self.known:
+            return told
+        known = nearest(told[0], self.folding.state.nodes)
+        if known is not None:
+            return (known,)
+        return told if ids.is_checkpoint_id(told[0]) else None
 
     def _event_start(self, checkpoint_id: str, piece: Piece | None) -> int:
         told = _integer(piece, "event_start") if piece is not None else None
@@ -226,15 +259,19 @@ def _end_before(rest: Iterable[Chunk | Lost], evidence: Evidence) -> int | None:
     return evidence.last_sequence
 
 
-def _completion(pieces: Iterable[Piece], checkpoint_id: str) -> TurnCompleted | None:
-    """The end of a turn as a damaged record tells it, when all but its time and outcome can be read."""
+def _completion(
+    pieces: Iterable[Piece], checkpoint_id: str, end: int | None = None, time: str | None = None
+) -> TurnCompleted | None:
+    """The end of a turn as its damaged record tells it; ``end`` and ``time`` where it does not tell."""
     for piece in pieces:
         if likely_type(piece) == "turn_completed" and legible(piece, "checkpoint_id") == checkpoint_id:
-            end = _integer(piece, "event_end")
-            time = legible(piece, "completed_at")
-            if end is not None and time is not None and is_timestamp(time):
+            told = _integer(piece, "event_end")
+            told_time = legible(piece, "completed_at")
+            when = told_time if told_time is not None and is_timestamp(told_time) else time
+            last = told if told is not None else end
+            if last is not None and when is not None:
                 success = re.search(rb'"success"[ \t]*:[ \t]*true\b', piece.data) is not None
-                return TurnCompleted(checkpoint_id, end, success, time)
+                return TurnCompleted(checkpoint_id, last, success, when)
     return None
 
 

@@ -14,6 +14,7 @@ from yolop_cli import files, journal, schemas, strict_json
 from yolop_cli.errors import NotFoundError, StorageError
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import JsonFault, NotJsonError
+from yolop_cli.timeline import spelling
 from yolop_cli.timeline.findings import Finding, Report, Status
 from yolop_cli.timeline.records import Parsed, type_name
 from yolop_cli.timeline.scan import Block, Piece, Readable, closed, legible, scan
@@ -141,8 +142,16 @@ class _State:
         self.records += 1
         if parsed.dialect == "dotted":
             self.dotted = _counted(self.dotted, line, _name(parsed))
-        if parsed.unlisted:
-            names = ", ".join(repr(name[:40]) for name in parsed.unlisted[:_MOST_FAULTS])
+        if not parsed.unlisted:
+            return
+        damaged = dict(spelling.damaged_keys(parsed))
+        for wrong, right in damaged.items():
+            message = f"the field {right!r} is missing and there is one named {wrong!r}"
+            fix = f"{_REPAIR} mends the name"
+            self.findings.append(Finding("damaged-key", message, line.number, offset, _name(parsed), fix))
+        unknown = [name for name in parsed.unlisted if name not in damaged]
+        if unknown:
+            names = ", ".join(repr(name[:40]) for name in unknown[:_MOST_FAULTS])
             message = f"the agent ignores what it does not know: {names}"
             self.findings.append(Finding("unknown-field", message, line.number, offset, _name(parsed)))
 
