@@ -29,7 +29,7 @@ LINES = healthy(140)[:300]
 SOUND = data(LINES)
 EVIDENCE = Evidence(session_id=SID)
 STARTS = [sum(len(line) + 1 for line in LINES[:index]) for index in range(len(LINES) + 1)]
-SAMPLE = 6000
+SAMPLE = 300
 
 
 @pytest.fixture(autouse=True, scope="module")

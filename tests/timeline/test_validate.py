@@ -54,6 +54,8 @@ def test_each_kind_of_damage_has_its_name(kind: str) -> None:
 def test_every_code_of_the_byte_and_schema_passes_can_be_met() -> None:
     met = {finding.code for damage, *_ in DAMAGE.values() for finding in check_bytes(damage(LINES)).findings}
     met |= {finding.code for finding in check_bytes(data([LINES[0][:-1] + b',"x":1}'])).findings}
+    damaged = LINES[1].replace(b'"parent"', b'"qarent"').replace(b"null", b'"cp_0_0"', 1)
+    met |= {finding.code for finding in check_bytes(data([LINES[0], damaged])).findings}
     first = list(RULES)[: list(RULES).index("dotted-type") + 1]
     assert met == set(first) - {"unreadable-file"}
 

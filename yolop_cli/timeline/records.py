@@ -40,7 +40,7 @@ LISTED = {
     "head_moved": ("type", "from", "to", "redo_head", "redo_snapshot", "moved_at"),
     "redo_cleared": ("type", "cleared_at"),
 }
-SNAPSHOT_FIELDS = ("tree", "reference", "capture")
+SNAPSHOT_FIELDS = ("tree", "reference", "capture", "restored")
 _FIELDS = {kind: frozenset((*fields, "file_snapshot")) for kind, fields in LISTED.items()}
 _SNAPSHOT_FIELDS = frozenset(SNAPSHOT_FIELDS)
 _TO_DOTTED = {underscore: dotted for dotted, underscore in DOTTED.items()}

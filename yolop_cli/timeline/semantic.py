@@ -262,11 +262,22 @@ def check_repository(
     moved = next((entry for entry in reversed(entries) if isinstance(entry.record, HeadMoved)), None)
     if redo is not None and moved is not None:
         yield from _snapshot_findings("redo", redo, moved, facts, "recovery-missing")
-    needed = {snapshot.reference for snapshot in state.snapshots()} | set(facts.waiting)
+    needed = {snapshot.reference for snapshot in _snapshots(entries)} | set(facts.waiting)
     for reference in sorted(set(facts.references) - needed):
         name = ids.reference_name(session_id, reference) or reference
         fix = f"yolop-cli doctor --fix deletes it; {_REPAIR} --strategy rebuild makes its record again"
         yield Finding("ref-without-record", f"no record names the ref {name}", fix=fix)
+
+
+def _snapshots(entries: Iterable[Entry]) -> Iterator[Snapshot]:
+    """Every snapshot that any record names: that of a redo used up may be the only one of its files."""
+    for entry in entries:
+        match entry.record:
+            case CheckpointCreated(snapshot=snapshot) | HeadMoved(redo_snapshot=snapshot):
+                if snapshot is not None:
+                    yield snapshot
+            case _:
+                pass
 
 
 def _is_foreign(snapshot: Snapshot, facts: RepositoryFacts) -> bool:
