@@ -158,6 +158,13 @@ def document_findings(session: SessionDirectory) -> Iterator[Finding]:
 
 def mode_findings(session: SessionDirectory) -> Iterator[Finding]:
     """Files that are not 0600 and directories that are not 0700."""
+    for path, mode, found in mode_faults(session):
+        fix = f"yolop-cli doctor --fix sets {mode:04o}"
+        yield Finding("loose-mode", f"{path.name} has mode {found:04o}, not {mode:04o}", fix=fix)
+
+
+def mode_faults(session: SessionDirectory) -> Iterator[tuple[Path, int, int]]:
+    """The session's paths with another mode than theirs: the path, the right mode, the one found."""
     wanted = [(session.path, 0o700), (session.capture, 0o700), (session.lock, 0o600)]
     wanted += [(session.path / name, 0o600) for name in _PRIVATE_FILES]
     if session.events.parent != session.path:
@@ -165,8 +172,7 @@ def mode_findings(session: SessionDirectory) -> Iterator[Finding]:
     for path, mode in wanted:
         found = _mode(path)
         if found is not None and found != mode:
-            fix = f"yolop-cli doctor --fix sets {mode:04o}"
-            yield Finding("loose-mode", f"{path.name} has mode {found:04o}, not {mode:04o}", fix=fix)
+            yield path, mode, found
 
 
 def _mode(path: Path) -> int | None:

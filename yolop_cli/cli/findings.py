@@ -60,13 +60,15 @@ def show_report(screen: Screen, report: Report) -> None:
     status = screen.styled(report.status, fg=color, bold=True)
     screen.line(f"{report.id} {status}: {words}; {text.count(report.records, 'whole record')}")
     for finding in report.findings:
-        screen.line(f"  {_headline(screen, finding)}")
+        screen.line(f"  {headline(screen, finding)}")
         if finding.fix:
             screen.line(f"      fix: {text.clean(finding.fix)}")
 
 
-def _headline(screen: Screen, finding: Finding) -> str:
-    where = "" if finding.line is None else f"line {finding.line}, byte {finding.offset}: "
+def headline(screen: Screen, finding: Finding) -> str:
+    """A finding on one line: where, how bad, its code, what is wrong."""
+    byte = "" if finding.offset is None else f", byte {finding.offset}"
+    where = "" if finding.line is None else f"line {finding.line}{byte}: "
     severity = screen.styled(finding.severity, fg="red" if finding.severity == "error" else "yellow")
     return f"{where}{severity} {finding.code}: {text.clean(finding.message)}"
 

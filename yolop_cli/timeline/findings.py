@@ -152,4 +152,19 @@ RULES: dict[str, Rule] = {
         "warning", "snapshots that could not be checked, for want of their worktree"
     ),
     "loose-mode": Rule("warning", "a file or directory that others can read, or with an odd mode"),
+    # The event log.
+    "event-malformed": Rule("error", "a line of the event log that is no event"),
+    "event-torn": Rule("warning", "half an event at the end of the log, as after a crash"),
+    "event-form": Rule("error", "an event that does not have the form it must have"),
+    "event-order": Rule("error", "a sequence that is not greater than all before it"),
+    "event-unnumbered": Rule("warning", "events without a sequence, as old logs have them"),
+    # The model-context replacements.
+    "compaction-malformed": Rule("error", "a line of compaction-checkpoints.jsonl that is no record"),
+    "compaction-foreign": Rule("warning", "a model-context replacement of another session"),
+    "compaction-beyond-log": Rule("warning", "a replacement for events that the log does not have"),
+    # What doctor finds beside these.
+    "leftover": Rule("warning", "something that a killed command left behind"),
+    "stale-restore": Rule("warning", "a prepared restore that can no longer be applied"),
+    "interrupted-restore": Rule("error", "a restore that was killed while it changed the files"),
+    "unreachable-worktree": Rule("warning", "the session's worktree cannot be used"),
 }
