@@ -85,7 +85,7 @@ def examine(git: Git, session: SessionDirectory) -> Examination:
     While another process writes the session nothing of what it is about to finish counts as left behind.
     """
     report = check_session(git, session)
-    ailments = [Ailment("timeline.jsonl", one) for one in report.findings]
+    ailments = [Ailment("session" if one.line is None else "timeline.jsonl", one) for one in report.findings]
     log = log_check.check_log(session)
     ailments += [Ailment("events.jsonl", one) for one in log.findings]
     found = compaction.check(session, log.last_sequence)

@@ -29,7 +29,8 @@ from yolop_cli.timeline.records import (
     to_line,
     type_name,
 )
-from yolop_cli.timeline.salvage import Salvaged
+from yolop_cli.timeline.salvage import Lost, Salvaged
+from yolop_cli.timeline.scan import Piece
 from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
 R = TypeVar("R", CheckpointCreated, TurnCompleted, HeadMoved, Initialized)
@@ -48,11 +49,15 @@ def correct(salvaged: Salvaged, evidence: Evidence) -> None:
 
 @dataclass
 class _Slot:
-    """A record that may be corrected: where it is, its bytes now, and what was said of it."""
+    """A record that may be corrected: where it is, its bytes now, and what was said of it.
+
+    It is doubtful when the head moves to one of several checkpoints and nothing tells to which.
+    """
 
     position: int
     chunk: Chunk
     said: list[str]
+    doubtful: bool = False
 
 
 class _Desk:
@@ -76,7 +81,9 @@ class _Desk:
 
     def finish(self) -> None:
         for slot in self.slots:
-            if slot.said:
+            if slot.doubtful:
+                self._set_aside(slot)
+            elif slot.said:
                 original = self.salvaged.items[slot.position]
                 if isinstance(original, Chunk) and slot.chunk.record is not None:
                     self.salvaged.rejected.append(original.data.removesuffix(b"\n"))
@@ -84,6 +91,14 @@ class _Desk:
                     message = "; ".join(slot.said)
                     self.salvaged.steps.append(Step("correct", message, slot.chunk.line, None, kind))
                 self.salvaged.items[slot.position] = slot.chunk
+
+    def _set_aside(self, slot: _Slot) -> None:
+        data = slot.chunk.data.removesuffix(b"\n")
+        self.salvaged.rejected.append(data)
+        message = "the head moves to a checkpoint with a damaged letter; it may be one of several"
+        self.salvaged.steps.append(Step("aside", message, slot.chunk.line, None, "head_moved"))
+        # No line: it took effect, also when it is the last one.
+        self.salvaged.items[slot.position] = Lost(Piece("object", data, ((0, 0),), 0), torn=False)
 
     def ids(self) -> None:
         """Ids that nothing before has, one letter from one that something before has."""
@@ -99,6 +114,8 @@ class _Desk:
                     continue
                 known = None if name in created else self._meant(key, name, created, folding.state, index)
                 if known is None:
+                    if key == "to" and name not in created:
+                        slot.doubtful = any(one_letter_apart(name, one) for one in created)
                     continue
                 if self._is_the_right_one(name, named[name], known, named[known], created[known]):
                     self.put(created[known], ("id",), name, f"its id is {name}, as the records after it say")
@@ -106,7 +123,7 @@ class _Desk:
                     self._rename(known, name)
                 else:
                     self._rename(name, known)
-            if slot.chunk.record is not None:
+            if slot.chunk.record is not None and not slot.doubtful:
                 folding.add(slot.chunk.record)
         self._bad_ids(named)
 

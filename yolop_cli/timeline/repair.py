@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 from yolop_cli import journal
 from yolop_cli.errors import RefusedError
@@ -16,6 +17,8 @@ from yolop_cli.timeline.records import HeadMoved, to_line, type_name
 from yolop_cli.timeline.salvage import Salvaged, salvage
 from yolop_cli.timeline.settle import settle
 
+_ROUNDS = 6
+
 
 def plan(
     source: bytes | None, strategy: Strategy, evidence: Evidence, now: str, *, head: str | None = None
@@ -26,30 +29,64 @@ def plan(
     before the first turn). Raises ``RefusedError`` for a head that no checkpoint has. A plan whose
     ``heads`` are not empty must not be carried out before one of them is chosen.
     """
+    chosen = _once(source, strategy, evidence, now)
+    for _ in range(_ROUNDS if chosen.changes else 0):
+        # What was made anew may itself call for a correction: go on until there is nothing left to do.
+        further = _once(chosen.content, strategy, evidence, now)
+        if not further.changes:
+            break
+        chosen = _followed_by(chosen, further)
+    return chosen if head is None else _with_head(chosen, head, now)
+
+
+def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str) -> Plan:
     lines = list(journal.lines(io.BytesIO(source or b"")))
     counting = [line for line in lines if not journal.is_blank(line.data)]
     before = timeline_file.of_lines(counting).state
-    salvaged = _truncated(source or b"", lines) if strategy == "truncate" else salvage(lines)
-    last_line = counting[-1].number if counting else None
-    possible: tuple[str | None, ...] = ()
-    if strategy != "truncate":
-        correct(salvaged, evidence)
+    if strategy == "truncate":
+        return _plan(source, strategy, _truncated(source or b"", lines), before)
+    salvaged = salvage(lines)
+    correct(salvaged, evidence)
+    at_end = False
     if strategy == "rebuild":
         traced = rebuild.with_traces(salvaged.items, evidence, now)
         salvaged.items, salvaged.steps = traced.items, [*salvaged.steps, *traced.steps]
-    if strategy == "truncate":
-        chunks = tuple(item for item in salvaged.items if isinstance(item, Chunk))
-        steps: list[Step] = []
-        after = fold(chunk.record for chunk in chunks if chunk.record is not None)
-    else:
-        settled = settle(salvaged.items, evidence, now, last_line)
-        chunks, steps, after = settled.chunks, list(settled.steps), settled.folding.state
-        possible = settled.heads
-        if strategy == "rebuild" and traced.at_end and not possible:
-            possible = _leaves(after)
-    steps = sorted(salvaged.steps, key=lambda step: (step.line is None, step.line or 0)) + steps
-    chosen = Plan(strategy, source, chunks, tuple(steps), tuple(salvaged.rejected), before, after, possible)
-    return chosen if head is None else _with_head(chosen, head, now)
+        at_end = traced.at_end
+    settled = settle(salvaged.items, evidence, now, counting[-1].number if counting else None)
+    possible = settled.heads or (_leaves(settled.folding.state) if at_end else ())
+    salvaged.items, salvaged.steps = list(settled.chunks), [*salvaged.steps, *settled.steps]
+    return _plan(source, strategy, salvaged, before, possible)
+
+
+def _plan(
+    source: bytes | None,
+    strategy: Strategy,
+    salvaged: Salvaged,
+    before: TimelineState,
+    heads: tuple[str | None, ...] = (),
+) -> Plan:
+    chunks = tuple(item for item in salvaged.items if isinstance(item, Chunk))
+    steps = sorted(salvaged.steps, key=lambda step: (step.line is None, step.line or 0))
+    after = fold(chunk.record for chunk in chunks if chunk.record is not None)
+    return Plan(strategy, source, chunks, tuple(steps), tuple(salvaged.rejected), before, after, heads)
+
+
+def _followed_by(first: Plan, second: Plan) -> Plan:
+    """Two rounds as one plan. Lines of the second are told by where the first had them from."""
+
+    def origin(line: int | None) -> int | None:
+        return first.chunks[line - 1].line if line is not None and line <= len(first.chunks) else None
+
+    steps = (replace(step, line=origin(step.line), offset=None) for step in second.steps)
+    return replace(
+        second,
+        source=first.source,
+        chunks=tuple(replace(chunk, line=origin(chunk.line)) for chunk in second.chunks),
+        steps=(*first.steps, *steps),
+        rejected=(*first.rejected, *second.rejected),
+        before=first.before,
+        heads=first.heads or second.heads,
+    )
 
 
 def _truncated(source: bytes, lines: Sequence[journal.Line]) -> Salvaged:
@@ -86,15 +123,11 @@ def _with_head(chosen: Plan, head: str, now: str) -> Plan:
             details={"heads": [name or NO_HEAD for name in chosen.after.nodes]},
         )
     if target == chosen.after.head:
-        return _replaced(chosen, chosen.chunks, chosen.steps, chosen.after)
+        return replace(chosen, heads=())
     record = HeadMoved(chosen.after.head, target, chosen.after.head, None, now)
     chunks = (*chosen.chunks, Chunk(to_line(record) + b"\n", record))
     step = Step(
         "head", f"the head is {target or 'before the first turn'}, as asked", record_type=type_name(record)
     )
     after = fold(chunk.record for chunk in chunks if chunk.record is not None)
-    return _replaced(chosen, chunks, (*chosen.steps, step), after)
-
-
-def _replaced(chosen: Plan, chunks: tuple[Chunk, ...], steps: tuple[Step, ...], after: TimelineState) -> Plan:
-    return Plan(chosen.strategy, chosen.source, chunks, steps, chosen.rejected, chosen.before, after)
+    return replace(chosen, chunks=chunks, steps=(*chosen.steps, step), after=after, heads=())

@@ -90,9 +90,9 @@ class _Walk:
         record = chunk.record
         match record:
             case CheckpointCreated():
-                self._begin(record)
                 self._end_pending(record.id, record.event_start - 1, record.created_at)
                 self._require(record.parent)
+                self._begin(record)
                 self._end_pending(record.id, record.event_start - 1, record.created_at)
                 self._move_to(record)
             case TurnCompleted():
@@ -113,7 +113,8 @@ class _Walk:
         """End the pending turn as its own damaged record says, when enough of that can be read."""
         pending = self.folding.state.pending
         if pending is not None and self.gap:
-            record = _completion(self.pieces, pending)
+            start = self.folding.state.nodes[pending].checkpoint.event_start
+            record = _completion(self.pieces, pending, start)
             if record is not None:
                 self._make(record, f"the end of turn {pending}, as its damaged record says")
 
@@ -143,7 +144,7 @@ class _Walk:
             return
         start = state.nodes[pending].checkpoint.event_start
         end = None if event_end is None else max(event_end, start - 1)
-        record = _completion(self.pieces, pending, end, time)
+        record = _completion(self.pieces, pending, start, end, time)
         if record is None and end is not None:
             record = TurnCompleted(pending, end, False, time)
         if record is not None:
@@ -178,6 +179,7 @@ class _Walk:
         parent = self._parent(piece)
         if parent is not None:
             self._require(parent[0])
+            self._end_pending(checkpoint_id, start - 1, self._moment(piece))
         snapshot = self._snapshot(checkpoint_id, piece)
         record = CheckpointCreated(
             checkpoint_id,
@@ -188,6 +190,7 @@ class _Walk:
             None if snapshot is not None else LOST_REASON,
             self._moment(piece),
         )
+        self._begin(record)
         where = "its damaged record" if piece is not None else "what names it"
         files = "with its files" if snapshot is not None else "without files"
         self._make(record, f"checkpoint {checkpoint_id}, from {where}, {files}")
@@ -260,15 +263,23 @@ def _end_before(rest: Iterable[Chunk | Lost], evidence: Evidence) -> int | None:
 
 
 def _completion(
-    pieces: Iterable[Piece], checkpoint_id: str, end: int | None = None, time: str | None = None
+    pieces: Iterable[Piece],
+    checkpoint_id: str,
+    start: int,
+    end: int | None = None,
+    time: str | None = None,
 ) -> TurnCompleted | None:
-    """The end of a turn as its damaged record tells it; ``end`` and ``time`` where it does not tell."""
+    """The end of a turn as its damaged record tells it; ``end`` and ``time`` where it does not tell.
+
+    What it tells must lie between the turn's start and ``end``.
+    """
     for piece in pieces:
         if likely_type(piece) == "turn_completed" and legible(piece, "checkpoint_id") == checkpoint_id:
             told = _integer(piece, "event_end")
             told_time = legible(piece, "completed_at")
             when = told_time if told_time is not None and is_timestamp(told_time) else time
-            last = told if told is not None else end
+            believed = told is not None and told >= start - 1 and (end is None or told <= end)
+            last = told if believed else end
             if last is not None and when is not None:
                 success = re.search(rb'"success"[ \t]*:[ \t]*true\b', piece.data) is not None
                 return TurnCompleted(checkpoint_id, last, success, when)
@@ -277,7 +288,7 @@ def _completion(
 
 def _integer(piece: Piece, name: str) -> int | None:
     """An integer field of a damaged record, when it is whole and of 32 bits."""
-    match = re.search(rb'"' + name.encode() + rb'"[ \t]*:[ \t]*(-?\d{1,10})[ \t]*[,}]', piece.data)
+    match = re.search(rb'"' + name.encode() + rb'"[ \t]*:[ \t]*(-?(?:0|[1-9]\d{0,9}))[ \t]*[,}]', piece.data)
     value = int(match.group(1)) if match is not None else None
     return value if value is not None and -(2**31) <= value < 2**31 else None
 
