@@ -77,16 +77,21 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_atomic(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
+def write_atomic(
+    path: Path, data: bytes, mode: int = PRIVATE_FILE, *, owner: tuple[int, int] | None = None
+) -> None:
     """Replace a file whole and durably: old bytes or new bytes, never a mixture, also after a crash.
 
-    A symbolic link is written at its target, so the link stays a link.
+    A symbolic link is written at its target, so the link stays a link. ``owner`` is a user and a group to
+    give the file to.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
+            if owner is not None:
+                os.fchown(fd, *owner)
             os.fchmod(fd, mode)
             write_all(fd, data)
             os.fsync(fd)

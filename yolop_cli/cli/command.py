@@ -18,6 +18,7 @@ from yolop_cli.git import Git
 from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import find
+from yolop_cli.session.find import sessions as all_sessions
 from yolop_cli.session.places import SESSION_VARIABLE, SESSIONS_DIR_VARIABLE, Places
 
 MAXIMUM_HELP_WIDTH = 100
@@ -59,6 +60,19 @@ class Invocation:
             "was, some files may be the snapshot's. `yolop-cli rewind cancel` puts them back, "
             f"`yolop-cli rewind apply {waiting.token}` finishes it"
         )
+
+    def chosen(self, named: Sequence[str], *, every: bool) -> list[SessionDirectory]:
+        """The sessions meant by a command that checks many: all, those named, or the one of ``session``.
+
+        Raises as ``find``, and ``UsageError`` for both ways at once.
+        """
+        if every and (named or self.named):
+            raise UsageError("--all names every session: leave out the others")
+        if every:
+            return list(all_sessions(self.places))
+        names = [*named, *([self.named] if self.named and named else [])]
+        found = [find(self.places, name) for name in names] or [self.session()]
+        return list({session.path: session for session in found}.values())
 
 
 class Command(click.Command):
@@ -255,6 +269,12 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
             )
         )
     return options
+
+
+def sessions_argument(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """``[SESSION]...`` and ``--all``, for a command that checks many sessions (``Invocation.chosen``)."""
+    every = click.option("--all", "every", is_flag=True, help="Every session there is.")
+    return every(click.argument("sessions", nargs=-1, metavar="[SESSION]...")(function))
 
 
 CONTEXT: dict[str, Any] = {

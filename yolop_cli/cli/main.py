@@ -15,7 +15,7 @@ from yolop_cli.errors import StorageError, UsageError, YolopError, os_reason
 _LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
 COMMANDS = {
     "session": ("yolop_cli.cli.session", "session", "List sessions and show one.", _LOOK),
-    "timeline": ("yolop_cli.cli.timeline", "timeline", "The journal: show and check it.", _LOOK),
+    "timeline": ("yolop_cli.cli.timeline", "timeline", "The journal: show, check and mend it.", _LOOK),
     "checkpoint": (
         "yolop_cli.cli.checkpoint",
         "checkpoint",
@@ -25,6 +25,14 @@ COMMANDS = {
     "rewind": ("yolop_cli.cli.rewind", "rewind", "Preview a restore, then apply it with its token.", _BACK),
     "undo": ("yolop_cli.cli.rewind", "undo", "Go back to before the last turn.", _BACK),
     "redo": ("yolop_cli.cli.rewind", "redo", "Take the last restore back.", _BACK),
+    "event": ("yolop_cli.cli.event", "event", "The event log: list and check it.", _LOOK),
+    "compaction": (
+        "yolop_cli.cli.compaction",
+        "compaction",
+        "Replacements of the model's context: which is in force.",
+        _LOOK,
+    ),
+    "doctor": ("yolop_cli.cli.doctor", "doctor", "Check everything at once, and cure what is safe.", _CARE),
     "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
     "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
 }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from yolop_cli.cli import text
-from yolop_cli.cli.command import Invocation, command, group
+from yolop_cli.cli.command import Invocation, command, group, sessions_argument
 from yolop_cli.inspecting import Inspection
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.records import snapshot_json, to_json
 
 
-@group("timeline", "The journal: show and check it.")
+@group("timeline", "The journal: show, check and mend it.")
 def timeline() -> None:
     """The append-only journal of checkpoints, heads and redo targets."""
 
@@ -68,6 +70,71 @@ def show(invocation: Invocation) -> None:
         else {"line": damage.line.number, "offset": damage.line.offset, "message": damage.fault.message},
     }
     screen.result(value, render)
+
+
+@command(
+    timeline,
+    "validate",
+    session=True,
+    examples=["yolop-cli timeline validate", "yolop-cli timeline validate --all --format github"],
+)
+@sessions_argument
+@click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "json", "sarif", "github")),
+    help="For people, scripts, code scanning (SARIF 2.1.0), or as annotations of a GitHub workflow.",
+)
+def validate(
+    invocation: Invocation, sessions: tuple[str, ...], every: bool, strict: bool, form: str | None
+) -> int:
+    """Check timelines: their bytes, the form of each record, and whether the records fit together.
+
+    The third pass also looks at the event log, the private refs and their objects, and file modes. It
+    changes nothing and takes no lock. Exit 1 when there are errors.
+    """
+    from yolop_cli.checking import check_session
+    from yolop_cli.cli import findings
+
+    chosen = invocation.chosen(sessions, every=every)
+    reports = []
+    with invocation.screen.progress("checking", len(chosen)) as step:
+        for session in chosen:
+            reports.append(check_session(invocation.git, session))
+            step()
+    return findings.show(invocation, reports, strict=strict, form=form)
+
+
+@command(
+    timeline,
+    "repair",
+    session=True,
+    examples=[
+        "yolop-cli timeline repair",
+        "yolop-cli timeline repair --apply",
+        "yolop-cli timeline repair --head cp_31_4 --apply",
+    ],
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(("salvage", "truncate", "rebuild")),
+    default="salvage",
+    show_default=True,
+    help="salvage keeps every record that can be read; truncate what comes before the first damage; rebuild "
+    "adds the turns that refs and the event log still tell of.",
+)
+@click.option("--head", metavar="ID", help="The checkpoint to end at; none for before the first turn.")
+@click.option("--apply", is_flag=True, help="Carry the plan out; without this it is only shown.")
+def repair(invocation: Invocation, strategy: str, head: str | None, apply: bool) -> int:
+    """Show how a damaged timeline would be mended, or mend it with --apply.
+
+    Nothing is thrown away: --apply keeps the original beside the new file as timeline.jsonl.bak-TIME and
+    puts what it sets aside into timeline.rejected.jsonl. Exit 1 while there is something to do.
+    """
+    from yolop_cli.cli import repairs
+
+    return repairs.run(invocation, strategy, head, apply=apply)
 
 
 def _json(entry: Entry) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def complete(git: Git, session: SessionDirectory, checkpoint_id: str | None, *, 
                 "no turn is pending" if checkpoint_id is None else f"{checkpoint_id} is not the pending turn"
             )
             raise RefusedError(what, hint="`yolop-cli checkpoint create` begins a turn")
-        one = one.append(TurnCompleted(pending, one.last_sequence, success, clock.now()))
+        one = one.append(TurnCompleted(pending, _end(one, pending), success, clock.now()))
         return Begun(one.state.nodes[pending].checkpoint, one.state)
 
 
@@ -101,9 +101,15 @@ def drop_snapshot(git: Git, session: SessionDirectory, checkpoint_id: str) -> st
 
 def closing(one: Held) -> list[Record]:
     """What ends a pending turn as interrupted, when something else begins."""
-    if one.state.pending is None:
+    pending = one.state.pending
+    if pending is None:
         return []
-    return [TurnCompleted(one.state.pending, one.last_sequence, False, clock.now())]
+    return [TurnCompleted(pending, _end(one, pending), False, clock.now())]
+
+
+def _end(one: Held, pending: str) -> int:
+    """The last event of a turn that ends now. A log that was lost must not make it end before its start."""
+    return max(one.last_sequence, one.state.nodes[pending].checkpoint.event_start - 1)
 
 
 def check_reference(session: SessionDirectory, snapshot: Snapshot) -> None:

@@ -53,16 +53,22 @@ def message_text(body: dict[str, Any]) -> str | None:
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-def stream(path: Path, session_id: str) -> Iterator[Event]:
-    """The session's events in the order of the log; none when there is no log."""
+def values(path: Path) -> Iterator[tuple[longline.Whole | longline.Long, dict[str, Any] | None]]:
+    """Every line of the log that counts and its object, None for a malformed one; none without a log."""
     try:
         with files.reading(path) as file:
             for line in longline.lines(file, WHOLE_LINE):
-                event = _event(line, session_id)
-                if event is not None:
-                    yield event
+                yield line, _value(line)
     except NotFoundError:
         return
+
+
+def stream(path: Path, session_id: str) -> Iterator[Event]:
+    """The session's events in the order of the log; none when there is no log."""
+    for line, value in values(path):
+        event = event_of(line, value, session_id)
+        if event is not None:
+            yield event
 
 
 def last_sequence(path: Path, session_id: str) -> int:
@@ -85,7 +91,7 @@ def _last_sequence(file: BinaryIO, session_id: str) -> int:
         found = [
             event.sequence
             for line in longline.lines(file, WHOLE_LINE, stop - start)
-            if (event := _event(line, session_id)) is not None and event.sequence is not None
+            if (event := event_of(line, _value(line), session_id)) is not None and event.sequence is not None
         ]
         if found:
             return max(found)
@@ -105,8 +111,14 @@ def _line_start(file: BinaryIO, position: int) -> int:
     return 0
 
 
-def _event(line: longline.Whole | longline.Long, session_id: str) -> Event | None:
-    value = _whole(line.data) if isinstance(line, longline.Whole) else line.members
+def _value(line: longline.Whole | longline.Long) -> dict[str, Any] | None:
+    return _whole(line.data) if isinstance(line, longline.Whole) else line.members
+
+
+def event_of(
+    line: longline.Whole | longline.Long, value: dict[str, Any] | None, session_id: str
+) -> Event | None:
+    """The event on a line, or None when readers pass over it."""
     if value is None or value.get("session_id", session_id) != session_id:
         return None
     kind, sequence = value.get("type"), value.get("sequence")

@@ -22,8 +22,12 @@ _STRING_END = re.compile(rb'["\\]')
 
 @dataclass(frozen=True)
 class Whole:
-    """A line held in full, without its line feed; ``offset`` is where it begins in the file."""
+    """A line held in full, without its line feed.
 
+    ``number`` counts from 1 at the position the reading began, ``offset`` is where it begins in the file.
+    """
+
+    number: int
     offset: int
     data: bytes
 
@@ -32,6 +36,7 @@ class Whole:
 class Long:
     """A line too long to hold: the short scalar members of its object, or None when it is not one."""
 
+    number: int
     offset: int
     length: int
     members: dict[str, Any] | None
@@ -40,16 +45,18 @@ class Long:
 def lines(file: BinaryIO, limit: int, span: int | None = None) -> Iterator[Whole | Long]:
     """The lines from the file's position on (``span`` bytes of them), blank ones left out."""
     offset, end = file.tell(), None if span is None else file.tell() + span
+    number = 0
     while end is None or offset < end:
         data = file.readline(limit + 1)
         if not data:
             return
         start = offset
+        number += 1
         offset += len(data)
         if data.endswith(b"\n") or len(data) <= limit:
             line = data.removesuffix(b"\n")
             if line.strip(b" \t\r\f"):
-                yield Whole(start, line)
+                yield Whole(number, start, line)
             continue
         scan = _Scan()
         while True:
@@ -60,7 +67,7 @@ def lines(file: BinaryIO, limit: int, span: int | None = None) -> Iterator[Whole
             if not data:
                 break
             offset += len(data)
-        yield Long(start, offset - start, scan.result())
+        yield Long(number, start, offset - start, scan.result())
 
 
 class _Scan:

@@ -127,13 +127,24 @@ class Activity:
         return any(start <= sequence and (end is None or sequence <= end) for start, end in self.spans)
 
 
+class Folding:
+    """A fold that goes on: ``state`` after the records added so far."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self.state = TimelineState(nodes=self._nodes)
+
+    def add(self, record: Record) -> None:
+        """Take the next record."""
+        self.state = _step(self.state, self._nodes, record)
+
+
 def fold(records: Iterable[Record]) -> TimelineState:
     """The state after the records, in their order."""
-    nodes: dict[str, Node] = {}
-    state = TimelineState(nodes=nodes)
+    folding = Folding()
     for record in records:
-        state = _step(state, nodes, record)
-    return state
+        folding.add(record)
+    return folding.state
 
 
 def _step(state: TimelineState, nodes: dict[str, Node], record: Record) -> TimelineState:

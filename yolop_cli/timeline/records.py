@@ -23,6 +23,26 @@ DOTTED = {
     "head.moved": "head_moved",
     "redo.cleared": "redo_cleared",
 }
+# The fields of each type that the agent's reader knows; any other it passes over.
+LISTED = {
+    "initialized": ("type", "baseline_end", "created_at"),
+    "checkpoint_created": (
+        "type",
+        "id",
+        "parent",
+        "prompt",
+        "event_start",
+        "snapshot",
+        "snapshot_error",
+        "created_at",
+    ),
+    "turn_completed": ("type", "checkpoint_id", "event_end", "success", "completed_at"),
+    "head_moved": ("type", "from", "to", "redo_head", "redo_snapshot", "moved_at"),
+    "redo_cleared": ("type", "cleared_at"),
+}
+SNAPSHOT_FIELDS = ("tree", "reference", "capture", "restored")
+_FIELDS = {kind: frozenset((*fields, "file_snapshot")) for kind, fields in LISTED.items()}
+_SNAPSHOT_FIELDS = frozenset(SNAPSHOT_FIELDS)
 _TO_DOTTED = {underscore: dotted for dotted, underscore in DOTTED.items()}
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|[+-](\d\d):(\d\d))\Z", re.ASCII
@@ -101,15 +121,27 @@ class RedoCleared:
     cleared_at: str
 
 
+_NAMES: dict[type[Any], str] = {
+    Initialized: "initialized",
+    CheckpointCreated: "checkpoint_created",
+    TurnCompleted: "turn_completed",
+    HeadMoved: "head_moved",
+    RedoCleared: "redo_cleared",
+}
 Record = Initialized | CheckpointCreated | TurnCompleted | HeadMoved | RedoCleared
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A readable line: its record, and the spelling its type shows (None when it shows neither)."""
+    """A readable line: its record, and the spelling its type shows (None when it shows neither).
+
+    ``unlisted`` are the fields that the format page does not have; the agent ignores them. One inside a
+    snapshot is given as ``snapshot.NAME``.
+    """
 
     record: Record
     dialect: Dialect | None
+    unlisted: tuple[str, ...] = ()
 
 
 def parse(data: bytes) -> Parsed:
@@ -124,7 +156,17 @@ def parse(data: bytes) -> Parsed:
         raise _fault("type", f"unknown type {kind!r}")
     # "initialized" is spelled alike in both dialects, so it says nothing about the file's.
     dialect: Dialect | None = "dotted" if kind in DOTTED else None if kind == "initialized" else "underscore"
-    return Parsed(read(value), dialect)
+    record = read(value)
+    return Parsed(record, dialect, _unlisted(value, name))
+
+
+def _unlisted(value: JsonObject, name: str) -> tuple[str, ...]:
+    found = () if value.keys() <= _FIELDS[name] else tuple(sorted(value.keys() - _FIELDS[name]))
+    for key in ("snapshot", "redo_snapshot"):
+        inner = value.get(key)
+        if isinstance(inner, JsonObject) and not inner.keys() <= _SNAPSHOT_FIELDS:
+            found += tuple(f"{key}.{name}" for name in sorted(inner.keys() - _SNAPSHOT_FIELDS))
+    return found
 
 
 def is_readable(data: bytes) -> bool:
@@ -134,6 +176,11 @@ def is_readable(data: bytes) -> bool:
     except NotJsonError:
         return False
     return True
+
+
+def type_name(record: Record) -> str:
+    """The type of a record, in the spelling that the agent reads."""
+    return _NAMES[type(record)]
 
 
 def to_json(record: Record, dialect: Dialect = "underscore") -> dict[str, Any]:
@@ -242,13 +289,12 @@ class _Fields:
 
 
 def _initialized(value: JsonObject) -> Record:
-    fields = _Fields(value, ("type", "baseline_end", "created_at"))
+    fields = _Fields(value, LISTED["initialized"])
     return Initialized(fields.int32("baseline_end"), fields.timestamp("created_at"))
 
 
 def _checkpoint_created(value: JsonObject) -> Record:
-    listed = ("type", "id", "parent", "prompt", "event_start", "snapshot", "snapshot_error", "created_at")
-    fields = _Fields(value, listed)
+    fields = _Fields(value, LISTED["checkpoint_created"])
     return CheckpointCreated(
         fields.string("id"),
         fields.string_or_null("parent"),
@@ -272,7 +318,7 @@ def _file_snapshot(value: Any) -> FileSnapshot | None:
 
 
 def _turn_completed(value: JsonObject) -> Record:
-    fields = _Fields(value, ("type", "checkpoint_id", "event_end", "success", "completed_at"))
+    fields = _Fields(value, LISTED["turn_completed"])
     return TurnCompleted(
         fields.string("checkpoint_id"),
         fields.int32("event_end"),
@@ -282,7 +328,7 @@ def _turn_completed(value: JsonObject) -> Record:
 
 
 def _head_moved(value: JsonObject) -> Record:
-    fields = _Fields(value, ("type", "from", "to", "redo_head", "redo_snapshot", "moved_at"))
+    fields = _Fields(value, LISTED["head_moved"])
     return HeadMoved(
         fields.string_or_null("from"),
         fields.string_or_null("to"),
@@ -293,7 +339,7 @@ def _head_moved(value: JsonObject) -> Record:
 
 
 def _redo_cleared(value: JsonObject) -> Record:
-    return RedoCleared(_Fields(value, ("type", "cleared_at")).timestamp("cleared_at"))
+    return RedoCleared(_Fields(value, LISTED["redo_cleared"]).timestamp("cleared_at"))
 
 
 _READERS: dict[str, Callable[[JsonObject], Record]] = {

@@ -1,0 +1,329 @@
+"""Repair plans: each kind of damage is cured, no record is lost, no branch is guessed, twice is once."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import reader
+from tests.timeline.journals import DAMAGE, data, healthy, moved, stamp
+from yolop_cli import journal
+from yolop_cli.errors import RefusedError
+from yolop_cli.timeline import file as timeline_file
+from yolop_cli.timeline import repair, semantic
+from yolop_cli.timeline.plans import Evidence, Plan, Strategy
+from yolop_cli.timeline.records import is_readable
+from yolop_cli.timeline.validate import check_bytes
+
+LINES = healthy(12)
+SID = "session_00000000000070008000000000000001"
+NOW = "2026-02-02T00:00:00Z"
+TREE = "a" * 40
+
+
+def plan_of(
+    content: bytes | None,
+    strategy: Strategy = "salvage",
+    evidence: Evidence | None = None,
+    head: str | None = None,
+) -> Plan:
+    return repair.plan(content, strategy, evidence or Evidence(session_id=SID), NOW, head=head)
+
+
+def timeline(content: bytes) -> timeline_file.Timeline:
+    lines = journal.lines(io.BytesIO(content))
+    return timeline_file.of_lines([line for line in lines if not journal.is_blank(line.data)])
+
+
+def problems(content: bytes) -> list[str]:
+    found = [*check_bytes(content).findings, *semantic.check_records(SID, timeline(content).entries)]
+    return [f"{one.code}: {one.message}" for one in found]
+
+
+def record(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def test_a_sound_timeline_needs_nothing() -> None:
+    for strategy in ("salvage", "truncate", "rebuild"):
+        plan = plan_of(data(LINES), strategy)
+        assert not plan.changes and plan.steps == () and plan.content == data(LINES)
+    assert not plan_of(None).changes and not plan_of(b"").changes
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_each_kind_of_damage_is_cured(kind: str) -> None:
+    damage, _, _, _ = DAMAGE[kind]
+    content = damage(LINES)
+    plan = plan_of(content)
+    assert plan.changes and plan.steps and not plan.heads
+    assert problems(plan.content) == []
+    again = plan_of(plan.content)
+    assert not again.changes and again.steps == ()
+    # Whole lines keep their bytes, dotted types and carriage returns aside.
+    whole = [line for line in content.split(b"\n") if is_readable(line) and line.strip(b" \t\r\f")]
+    if kind not in ("dotted spelling", "CRLF", "one record over several CRLF lines"):
+        kept = iter(plan.content.split(b"\n"))
+        assert [line for line in whole if line not in kept] == []
+    folded = reader.fold([json.loads(line) for line in plan.content.split(b"\n") if line.strip()])
+    assert (folded.head, folded.pending) == (plan.after.head, plan.after.pending)
+    assert timeline(plan.content).state == plan.after
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_what_is_set_aside_and_what_is_kept_is_all_there_was(kind: str) -> None:
+    content = DAMAGE[kind][0](LINES)
+    plan = plan_of(content)
+    blank = b" \t\r\f\n"
+    had = sorted(content.translate(None, blank))
+    has = sorted(b"".join((plan.content, *plan.rejected)).translate(None, blank))
+    missing = list(had)
+    for byte in has:
+        if byte in missing:
+            missing.remove(byte)
+    if kind != "dotted spelling":
+        assert missing == []
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_truncate_keeps_what_comes_before_the_damage(kind: str) -> None:
+    content = DAMAGE[kind][0](LINES)
+    plan = plan_of(content, "truncate")
+    assert plan.after == timeline(content).state == plan.before
+    assert check_bytes(plan.content).status == "ok"
+    assert not plan_of(plan.content, "truncate").changes
+
+
+def test_case_33_the_plan_says_which_record_was_completed() -> None:
+    lines = healthy(4)
+    lines[2] = lines[2][:60] + lines[2]
+    lines[4:6] = [lines[4] + lines[5]]
+    lines[5] = lines[5][:-1] + lines[6]
+    del lines[6]
+    plan = plan_of(data(lines))
+    assert [step.line for step in plan.steps if step.action == "close"] == [6]
+    assert plan.content == data(healthy(4))
+
+
+def test_case_40_only_damaged_bytes_are_touched() -> None:
+    lines = healthy(3)
+    lines[1] = lines[1].replace(
+        b'"prompt"', b'"extra": {"n": 1e2, "big": 12345678901234567890, "u": "\\u00e9\\/"} ,  "prompt"'
+    )
+    damaged = data([*lines[:4], b'{"type": ', *lines[4:]])
+    plan = plan_of(damaged)
+    assert plan.content == data(lines)
+    assert plan.rejected == (b'{"type": ',)
+
+
+def test_blank_lines_stay_where_they_are() -> None:
+    content = LINES[0] + b"\n \t\r\n" + LINES[1] + b"\n\n" + b"\0\0\n" + LINES[2] + b"\n  "
+    assert plan_of(content).content == LINES[0] + b"\n \t\r\n" + LINES[1] + b"\n\n" + LINES[2] + b"\n  "
+
+
+def test_a_record_written_twice_is_kept_once() -> None:
+    content = data([*LINES[:2], LINES[1] + LINES[1], LINES[2] + LINES[2], *LINES[3:]])
+    plan = plan_of(content)
+    assert plan.content == data(LINES)
+    assert len(plan.rejected) == 3
+
+
+class TestLostRecords:
+    def test_a_lost_checkpoint_is_made_again_from_what_names_it(self) -> None:
+        evidence = Evidence({"cp_11_2": TREE}, SID, ((11, "the lost prompt"),))
+        content = data([*LINES[:3], b"\0" * 200 + b"garbage{", *LINES[4:]])
+        plan = plan_of(content, evidence=evidence)
+        made = plan.after.nodes["cp_11_2"].checkpoint
+        assert (made.parent, made.prompt, made.event_start) == ("cp_1_1", "the lost prompt", 11)
+        assert made.snapshot is not None and made.snapshot.tree == TREE
+        assert made.snapshot.reference == f"refs/yolop/checkpoints/{SID}/cp_11_2"
+        assert plan.after.active_path[:2] == ("cp_1_1", "cp_11_2")
+        assert [step.action for step in plan.steps if step.line is None] == ["insert"]
+
+    def test_what_can_still_be_read_of_it_is_used(self) -> None:
+        content = data([*LINES[:3], LINES[3].replace(b"created_at", b"cre\xffted_at"), *LINES[4:]])
+        made = plan_of(content).after.nodes["cp_11_2"].checkpoint
+        original = json.loads(LINES[3])
+        assert (made.parent, made.prompt) == (original["parent"], original["prompt"])
+        assert made.snapshot_error
+
+    def test_a_lost_end_of_a_turn_is_closed_where_the_next_begins(self) -> None:
+        content = data([*LINES[:2], *LINES[3:]])
+        plan = plan_of(content)
+        completion = plan.after.nodes["cp_1_1"].completion
+        assert completion is not None and (completion.event_end, completion.success) == (10, False)
+
+    def test_a_lost_baseline_reaches_to_the_first_turn(self) -> None:
+        lines = [line.replace(b'"baseline_end": 0', b'"baseline_end": 7') for line in LINES]
+        lines[1] = lines[1].replace(b'"event_start": 1,', b'"event_start": 8,').replace(b"cp_1_1", b"cp_8_1")
+        lines = [line.replace(b"cp_1_1", b"cp_8_1") for line in lines]
+        plan = plan_of(data([lines[0][:20], *lines[1:]]))
+        assert plan.after.baseline_end == 7
+
+    def test_a_lost_move_of_the_head_is_told_by_the_turn_after_it(self) -> None:
+        lines = healthy(8)
+        move = next(index for index, line in enumerate(lines) if b"head_moved" in line)
+        plan = plan_of(data([*lines[:move], b"\xff" + lines[move][1:], *lines[move + 1 :]]))
+        assert plan.after.active_path == timeline(data(lines)).state.active_path
+        assert not plan.heads
+
+
+class TestHeads:
+    lines = healthy(3)
+    move = json.dumps(moved("cp_21_3", "cp_1_1", "cp_21_3", 9)).encode()
+
+    def damaged(self, move: bytes) -> bytes:
+        return data([*self.lines, move, record(type="redo_cleared", cleared_at=stamp(9))])
+
+    def test_it_refuses_to_choose_between_the_heads_that_are_possible(self) -> None:
+        plan = plan_of(self.damaged(self.move.replace(b"moved_at", b"moved\xff")))
+        assert plan.heads == ("cp_21_3", "cp_1_1")
+
+    def test_any_checkpoint_is_possible_when_the_target_cannot_be_read(self) -> None:
+        plan = plan_of(self.damaged(self.move.replace(b'"to": "cp', b'"to\xff": "cp')))
+        assert plan.heads == ("cp_21_3", "cp_11_2", "cp_1_1", None)
+
+    def test_it_does_what_head_says(self) -> None:
+        content = self.damaged(self.move.replace(b"moved_at", b"moved\xff"))
+        for head in ("cp_21_3", "cp_11_2", "cp_1_1"):
+            plan = plan_of(content, head=head)
+            assert plan.after.head == head and plan.heads == ()
+            assert problems(plan.content) == []
+            assert not plan_of(plan.content).changes
+            assert not plan_of(plan.content, head=head).changes
+        assert plan_of(content, head="none").after.head is None
+
+    def test_a_head_that_is_no_checkpoint_is_refused(self) -> None:
+        with pytest.raises(RefusedError):
+            plan_of(data(self.lines), head="cp_9_9")
+
+    def test_what_is_lost_at_the_very_end_never_took_effect(self) -> None:
+        plan = plan_of(data([*self.lines, self.move[:70]]))
+        assert plan.heads == () and plan.after.head == "cp_21_3"
+
+    def test_a_later_record_that_tells_the_head_settles_it(self) -> None:
+        more = [
+            record(
+                type="checkpoint_created",
+                id="cp_31_4",
+                parent="cp_1_1",
+                prompt="",
+                event_start=31,
+                snapshot=None,
+                snapshot_error=None,
+                created_at=stamp(9),
+            )
+        ]
+        plan = plan_of(data([*self.lines, b"\xff" + self.move, *more]))
+        assert plan.heads == () and plan.after.head == "cp_1_1" and plan.after.pending == "cp_31_4"
+
+
+class TestCorrections:
+    def corrected(self, change: Callable[[list[bytes]], None]) -> Plan:
+        lines = list(LINES)
+        change(lines)
+        plan = plan_of(data(lines))
+        assert plan.content == data(LINES)
+        assert {step.action for step in plan.steps} == {"correct"}
+        assert [line for line in lines if line not in LINES] == list(plan.rejected)
+        return plan
+
+    def test_a_parent_with_a_damaged_letter(self) -> None:
+        self.corrected(lambda lines: lines.__setitem__(5, lines[5].replace(b'"cp_11_2"', b'"cp_11_z"')))
+
+    def test_an_id_with_a_damaged_letter(self) -> None:
+        self.corrected(lambda lines: lines.__setitem__(3, lines[3].replace(b'"cp_11_2"', b'"cp_51_2"')))
+
+    def test_a_start_that_runs_backward(self) -> None:
+        self.corrected(
+            lambda lines: lines.__setitem__(5, lines[5].replace(b'"event_start": 21', b'"event_start": 1'))
+        )
+
+    def test_a_turn_that_ends_after_the_next_begins(self) -> None:
+        self.corrected(
+            lambda lines: lines.__setitem__(4, lines[4].replace(b'"event_end": 20', b'"event_end": 90'))
+        )
+
+    def test_the_name_of_a_field(self) -> None:
+        self.corrected(lambda lines: lines.__setitem__(3, lines[3].replace(b'"parent"', b'"pbrent"')))
+        self.corrected(lambda lines: lines.__setitem__(3, lines[3].replace(b'"prompt"', b'"orompt"')))
+        self.corrected(lambda lines: lines.__setitem__(3, lines[3].replace(b'"snapshot"', b'"snapshop"')))
+
+    def test_a_tree_and_a_ref_are_told_by_the_repository(self) -> None:
+        reference = f"refs/yolop/checkpoints/{SID}/cp_11_2"
+        lines = list(LINES)
+        snapshot = {"tree": TREE, "reference": reference}
+        lines[3] = json.dumps(json.loads(lines[3]) | {"snapshot": snapshot}).encode()
+        sound = data(lines)
+        damaged = sound.replace(b"checkpoints/", b"checkpointz/").replace(b"aaaa", b"aaag", 1)
+        assert plan_of(damaged, evidence=Evidence({"cp_11_2": TREE}, SID)).content == sound
+        without = plan_of(sound.replace(b"aaaa", b"aaag", 1)).after.nodes["cp_11_2"].checkpoint
+        assert without.snapshot is None and without.snapshot_error
+
+
+class TestRebuild:
+    def test_a_lost_journal_is_made_again_from_refs_and_prompts(self) -> None:
+        evidence = Evidence(
+            {"cp_3_1": TREE, "cp_9_2": "b" * 40},
+            SID,
+            ((3, "one"), (10, "two"), (15, "three")),
+            (5, 12),
+            18,
+        )
+        plan = plan_of(None, "rebuild", evidence)
+        assert problems(plan.content) == []
+        state = plan.after
+        assert state.baseline_end == 2 and state.head == "cp_15_3" and plan.heads == ()
+        assert state.active_path == ("cp_3_1", "cp_9_2", "cp_15_3")
+        nodes = [state.nodes[name] for name in state.active_path]
+        assert [node.checkpoint.prompt for node in nodes] == ["one", "two", "three"]
+        assert [node.event_end for node in nodes] == [8, 14, 18]
+        assert [node.completion.success for node in nodes if node.completion] == [True, True, False]
+        trees = [node.checkpoint.snapshot.tree if node.checkpoint.snapshot else None for node in nodes]
+        assert trees == [TREE, "b" * 40, None]
+        assert nodes[2].checkpoint.snapshot_error
+
+    def test_readable_records_are_kept_and_only_gaps_are_filled(self) -> None:
+        content = data([*LINES[:3], *LINES[5:9]])
+        evidence = Evidence({"cp_11_2": TREE}, SID, ((1, "x"), (11, "lost"), (21, "y")), (), 60)
+        plan = plan_of(content, "rebuild", evidence)
+        assert problems(plan.content) == []
+        assert plan.after.nodes["cp_11_2"].checkpoint.prompt == "lost"
+        kept = iter(plan.content.split(b"\n"))
+        assert [line for line in [*LINES[:3], *LINES[5:9]] if line not in kept] == []
+        assert not plan_of(plan.content, "rebuild", evidence).changes
+
+    def test_several_branches_ask_for_the_head(self) -> None:
+        lines = healthy(7)[:-1]
+        back = json.dumps(moved("cp_61_7", "cp_1_1", "cp_61_7", 9)).encode()
+        evidence = Evidence({}, SID, ((81, "later"),), (), 85)
+        plan = plan_of(data([*lines, back]), "rebuild", evidence)
+        assert plan.heads and set(plan.heads) == {"cp_81_8", "cp_61_7"}
+        assert plan_of(data([*lines, back]), "rebuild", evidence, "cp_61_7").after.head == "cp_61_7"
+
+    def test_nothing_at_all_gives_nothing(self) -> None:
+        assert not plan_of(None, "rebuild").changes
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(["salvage", "truncate", "rebuild"]))
+def test_whatever_is_in_the_file_a_repair_ends_in_readable_lines(
+    rng: random.Random, strategy: Strategy
+) -> None:
+    content = bytearray(data(LINES[: rng.randint(1, 12)]))
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(content) + 1)
+        content[at : at + rng.randint(0, 90)] = rng.choice(
+            [b"", b"\0\0", b"\n", b"{", b"\xff", b'"', b"}\n{", b"x"]
+        )
+    plan = plan_of(bytes(content), strategy)
+    if plan.heads:
+        plan = plan_of(bytes(content), strategy, head=plan.heads[0] or "none")
+    assert check_bytes(plan.content).status == "ok"
+    again = plan_of(plan.content, strategy)
+    assert not again.changes, [step.message for step in again.steps]

@@ -1,0 +1,182 @@
+"""``timeline validate`` over whole sessions: all three passes, and what they need from log and repository.
+
+Reads only: no lock is taken, no file is made.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from yolop_cli import files, ids, journal, schemas, strict_json
+from yolop_cli.errors import DeniedError, NotFoundError, StorageError, YolopError
+from yolop_cli.git import Git
+from yolop_cli.ownership import owned_checkout
+from yolop_cli.session import restore_file
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.snapshots import connectivity, refs
+from yolop_cli.timeline import log, semantic
+from yolop_cli.timeline.file import Entry
+from yolop_cli.timeline.findings import Finding, Report
+from yolop_cli.timeline.fold import TimelineState, fold
+from yolop_cli.timeline.log import LogFacts
+from yolop_cli.timeline.plans import Evidence
+from yolop_cli.timeline.scan import Block, Readable, scan
+from yolop_cli.timeline.semantic import RepositoryFacts
+from yolop_cli.timeline.validate import check, unreadable
+
+_DOCUMENTS = (("workspace.json", "workspace"), ("restore.json", "restore"))
+_PRIVATE_FILES = (
+    "events.jsonl",
+    "timeline.jsonl",
+    "compaction-checkpoints.jsonl",
+    "workspace.json",
+    "restore.json",
+    "timeline.rejected.jsonl",
+)
+
+
+def check_session(git: Git, session: SessionDirectory) -> Report:
+    """Everything that can be said against a session's timeline. What cannot be read is a finding."""
+    path = os.fsencode(session.timeline)
+    try:
+        with files.reading(session.timeline) as file:
+            scanned = list(scan(journal.lines(file)))
+    except NotFoundError:
+        scanned = []
+    except StorageError as error:
+        return Report(session.id, path, "corrupt", 0, (unreadable(error),))
+    checked = check(scanned)
+    found = list(checked.findings)
+    found += _meaning(git, session, _prefix(scanned), whole=checked.status != "corrupt")
+    found += [*document_findings(session), *mode_findings(session)]
+    found.sort(key=lambda one: (one.line is None, one.line or 0, one.offset or 0))
+    status = checked.status
+    if status == "ok" and any(one.severity == "error" for one in found):
+        status = "semantic"
+    return Report(session.id, path, status, checked.records, tuple(found))
+
+
+def evidence(git: Git, session: SessionDirectory) -> Evidence:
+    """What a repair can go by beside the journal. What cannot be read counts as not there."""
+    try:
+        references = refs.of_session(git, owned_checkout(git, session), session.id)
+    except YolopError:
+        references = {}
+    named = ((ids.reference_name(session.id, reference), tree) for reference, tree in references.items())
+    try:
+        facts = log.facts(session.events, session.id)
+    except StorageError:
+        facts = LogFacts()
+    return Evidence(
+        {name: tree for name, tree in named if name is not None},
+        session.id,
+        facts.prompts,
+        facts.answers,
+        facts.last_sequence,
+    )
+
+
+def _prefix(scanned: list[Readable | Block]) -> list[Entry]:
+    """The records that count: those before the first damage."""
+    entries: list[Entry] = []
+    for item in scanned:
+        if isinstance(item, Block):
+            break
+        entries.append(Entry(item.line, item.parsed))
+    return entries
+
+
+def _meaning(git: Git, session: SessionDirectory, entries: list[Entry], *, whole: bool) -> list[Finding]:
+    state = fold(entry.record for entry in entries)
+    found = semantic.check_records(session.id, entries)
+    try:
+        facts = log.facts(session.events, session.id)
+        found += semantic.check_log(entries, state, facts)
+    except StorageError as error:
+        found.append(unreadable(error))
+    found += _repository(git, session, entries, state, whole=whole)
+    return found
+
+
+def _repository(
+    git: Git, session: SessionDirectory, entries: list[Entry], state: TimelineState, *, whole: bool
+) -> Iterator[Finding]:
+    named = state.snapshots()
+    try:
+        checkout = owned_checkout(git, session)
+    except DeniedError as error:
+        if named:
+            yield Finding("snapshots-unreachable", f"the snapshots cannot be checked: {error.message}")
+        return
+    except YolopError as error:
+        yield Finding("snapshots-unreachable", f"the snapshots cannot be checked: {error.message}")
+        return
+    try:
+        references = refs.of_session(git, checkout, session.id)
+        length = 64 if checkout.object_format == "sha256" else 40
+        roots = {one.tree for one in named if ids.is_object_id(one.tree) and len(one.tree) == length}
+        gaps = connectivity.gaps(git, checkout.real, sorted(roots))
+        facts = RepositoryFacts(references, gaps.trees, gaps.blobs, _waiting(session), length)
+        if not whole:
+            # Records behind the damage may name what seems to be named by none.
+            facts = replace(facts, waiting=(*facts.waiting, *references))
+        yield from semantic.check_repository(session.id, entries, state, facts)
+    except StorageError as error:
+        yield Finding("snapshots-unreachable", f"the snapshots cannot be checked: {error.message}")
+
+
+def _waiting(session: SessionDirectory) -> tuple[str, ...]:
+    """The ref that a prepared or interrupted restore still needs."""
+    try:
+        waiting = restore_file.read(session)
+    except StorageError:
+        return ()
+    return (waiting.recovery.reference,) if waiting is not None and waiting.recovery is not None else ()
+
+
+def document_findings(session: SessionDirectory) -> Iterator[Finding]:
+    """What is wrong with the form of the session's other files."""
+    for name, schema in _DOCUMENTS:
+        try:
+            data = files.read_bytes(session.path / name)
+            if data is None:
+                continue
+            faults = schemas.errors(schema, strict_json.loads(data))
+        except StorageError as error:
+            yield unreadable(error)
+            continue
+        except strict_json.NotJsonError as error:
+            yield Finding("bad-file", f"{name}: {error.fault.message}")
+            continue
+        for path, message in faults[:3]:
+            yield Finding("bad-file", f"{name}: {path} {message}")
+
+
+def mode_findings(session: SessionDirectory) -> Iterator[Finding]:
+    """Files that are not 0600 and directories that are not 0700."""
+    for path, mode, found in mode_faults(session):
+        fix = f"yolop-cli doctor --fix sets {mode:04o}"
+        yield Finding("loose-mode", f"{path.name} has mode {found:04o}, not {mode:04o}", fix=fix)
+
+
+def mode_faults(session: SessionDirectory) -> Iterator[tuple[Path, int, int]]:
+    """The session's paths with another mode than theirs: the path, the right mode, the one found."""
+    wanted = [(session.path, 0o700), (session.capture, 0o700), (session.lock, 0o600)]
+    wanted += [(session.path / name, 0o600) for name in _PRIVATE_FILES]
+    if session.events.parent != session.path:
+        wanted.append((session.events, 0o600))
+    for path, mode in wanted:
+        found = _mode(path)
+        if found is not None and found != mode:
+            yield path, mode, found
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None

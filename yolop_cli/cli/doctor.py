@@ -1,0 +1,104 @@
+"""``yolop-cli doctor``: everything at once, over one session or all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from yolop_cli import doctor as doctors
+from yolop_cli import paths
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation, command, sessions_argument
+from yolop_cli.cli.findings import headline
+from yolop_cli.cli.screen import Screen
+from yolop_cli.doctor import Cure, Examination, Treated
+from yolop_cli.errors import YolopError
+from yolop_cli.timeline.findings import to_json
+
+
+@command(
+    None,
+    "doctor",
+    session=True,
+    examples=["yolop-cli doctor", "yolop-cli doctor --all", "yolop-cli doctor --all --fix"],
+)
+@sessions_argument
+@click.option("--fix", is_flag=True, help="Cure what needs no decision, and say what is left.")
+def doctor(invocation: Invocation, sessions: tuple[str, ...], every: bool, fix: bool) -> int:
+    """Check everything: modes, journals, refs, objects, the worktree, what a crash left behind.
+
+    --fix sets modes, ends a journal's last line, removes what killed commands left, drops a prepared restore
+    that can no longer apply and refs that nothing names. What needs a decision it only names. Exit 1 while
+    there is an error or something to cure.
+    """
+    chosen = invocation.chosen(sessions, every=every)
+    rows: list[tuple[Examination, Treated | None, str | None]] = []
+    with invocation.screen.progress("examining", len(chosen)) as step:
+        for session in chosen:
+            treated, refused = None, None
+            if fix:
+                try:
+                    treated = doctors.treat(invocation.git, session)
+                except YolopError as error:
+                    refused = error.message
+            rows.append((doctors.examine(invocation.git, session), treated, refused))
+            step()
+    ok = all(examined.is_sound and refused is None for examined, _, refused in rows)
+    value = {"sessions": [_json(*row) for row in rows], "ok": ok}
+
+    def render() -> None:
+        for row in rows:
+            _show(invocation.screen, *row)
+
+    invocation.screen.result(value, render)
+    return 0 if ok else 1
+
+
+def _json(examined: Examination, treated: Treated | None, refused: str | None) -> dict[str, Any]:
+    return {
+        "id": examined.session.id,
+        "path": paths.to_json(examined.session.path),
+        "busy": examined.busy,
+        "findings": [{"file": one.file, **to_json(one.finding)} for one in examined.ailments],
+        "fixed": [_cure_json(cure) for cure in treated.cured] if treated is not None else [],
+        "failed": [{**_cure_json(cure), "reason": reason} for cure, reason in treated.failed]
+        if treated is not None
+        else [],
+        "fixable": [_cure_json(cure) for cure in examined.cures],
+        "refused": refused,
+    }
+
+
+def _cure_json(cure: Cure) -> dict[str, Any]:
+    return {
+        "kind": cure.kind,
+        "what": cure.what,
+        "path": None if cure.path is None else paths.to_json(cure.path),
+        "reference": cure.reference,
+    }
+
+
+def _show(screen: Screen, examined: Examination, treated: Treated | None, refused: str | None) -> None:
+    state = "sound" if examined.is_sound else "something is wrong"
+    busy = ", in use by another process" if examined.busy else ""
+    screen.line(f"{examined.session.id} {state}{busy}", bold=True)
+    for one in examined.ailments:
+        screen.line(f"  {text.clean(one.file)}: {headline(screen, one.finding)}")
+        if one.finding.fix:
+            screen.line(f"      fix: {text.clean(one.finding.fix)}")
+    if treated is not None:
+        for cure in treated.cured:
+            screen.line(f"  fixed {_cured(cure)}")
+        for cure, reason in treated.failed:
+            screen.line(f"  could not fix {_cured(cure)}: {text.clean(reason)}")
+    if refused is not None:
+        screen.line(f"  nothing was fixed: {text.clean(refused)}")
+    if examined.cures and treated is None and refused is None:
+        count = text.count(len(examined.cures), "thing")
+        screen.line(f"  `yolop-cli doctor --fix` puts {count} of this right")
+
+
+def _cured(cure: Cure) -> str:
+    where = text.path(cure.path) if cure.path is not None else text.clean(cure.reference or "")
+    return f"{where}: {cure.what}"

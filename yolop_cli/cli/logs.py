@@ -1,0 +1,81 @@
+"""What the checks of event logs and of model-context replacements found, shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from yolop_cli import paths
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation
+from yolop_cli.cli.findings import headline
+from yolop_cli.cli.screen import Screen
+from yolop_cli.session import events
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.timeline import compaction, log_check
+from yolop_cli.timeline.findings import Finding, to_json
+
+
+def validate_events(invocation: Invocation, chosen: Sequence[SessionDirectory], *, strict: bool) -> int:
+    """Check the logs and show what was found; 1 when it counts."""
+    reports = []
+    with invocation.screen.progress("checking", len(chosen)) as step:
+        for session in chosen:
+            reports.append(log_check.check_log(session))
+            step()
+    ok = not any(one.findings if strict else one.errors for one in reports)
+    value = {
+        "sessions": [
+            {
+                "id": one.id,
+                "path": paths.to_json(one.path),
+                "events": one.events,
+                "last_sequence": one.last_sequence,
+                "findings": [to_json(finding) for finding in one.findings],
+                "more": one.more,
+            }
+            for one in reports
+        ],
+        "ok": ok,
+    }
+
+    def render() -> None:
+        for one in reports:
+            last = "" if one.last_sequence is None else f", the last has sequence {one.last_sequence}"
+            _show(invocation.screen, f"{one.id} {text.count(one.events, 'event')}{last}", one.findings)
+            if one.more:
+                invocation.screen.line(f"  and {one.more:,} more findings")
+
+    invocation.screen.result(value, render)
+    return 0 if ok else 1
+
+
+def validate_compaction(invocation: Invocation, chosen: Sequence[SessionDirectory], *, strict: bool) -> int:
+    """Check the replacements and show what was found; 1 when it counts."""
+    reports = [compaction.check(one, events.last_sequence(one.events, one.id) or None) for one in chosen]
+    ok = not any(one.findings if strict else one.errors for one in reports)
+    value: dict[str, Any] = {
+        "sessions": [
+            {
+                "id": one.id,
+                "path": paths.to_json(one.path),
+                "records": one.records,
+                "findings": [to_json(finding) for finding in one.findings],
+            }
+            for one in reports
+        ],
+        "ok": ok,
+    }
+
+    def render() -> None:
+        for one in reports:
+            _show(invocation.screen, f"{one.id} {text.count(one.records, 'record')}", one.findings)
+
+    invocation.screen.result(value, render)
+    return 0 if ok else 1
+
+
+def _show(screen: Screen, heading: str, findings: Sequence[Finding]) -> None:
+    screen.line(heading if findings else f"{heading}, sound")
+    for finding in findings:
+        screen.line(f"  {headline(screen, finding)}")

@@ -1,0 +1,306 @@
+"""``doctor``: everything that can be said against a session, and the cures that need no decision.
+
+Looking takes no lock and changes nothing. A cure is planned from what was seen, and carried out under the
+session's locks after looking again, so that a session that moved on meanwhile is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from yolop_cli import files, ids, journal
+from yolop_cli.checking import check_session, mode_faults
+from yolop_cli.errors import StorageError, YolopError, os_reason
+from yolop_cli.git import Git
+from yolop_cli.ownership import owned_checkout
+from yolop_cli.session import events, lock, restore_file, workspace
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.restore_file import WaitingRestore
+from yolop_cli.snapshots import refs, restore
+from yolop_cli.snapshots.checkout import Checkout
+from yolop_cli.snapshots.disk import STAGE_PREFIX
+from yolop_cli.timeline import compaction, log_check
+from yolop_cli.timeline import file as timeline_file
+from yolop_cli.timeline.file import Timeline
+from yolop_cli.timeline.findings import Finding
+from yolop_cli.timeline.records import CheckpointCreated, HeadMoved
+
+CureKind = Literal["mode", "line-feed", "leftover", "restore", "ref"]
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp\Z")
+_FIX = "yolop-cli doctor --fix"
+
+
+@dataclass(frozen=True)
+class Cure:
+    """Something that can be put right without a decision: a path or, for a ref, its name."""
+
+    kind: CureKind
+    what: str
+    path: Path | None = None
+    mode: int | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Ailment:
+    """A finding, and the file of the session it is about."""
+
+    file: str
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What is wrong with one session, and what of it can be cured."""
+
+    session: SessionDirectory
+    ailments: tuple[Ailment, ...]
+    cures: tuple[Cure, ...]
+    busy: bool
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no error and nothing to cure."""
+        return not self.cures and not any(one.finding.severity == "error" for one in self.ailments)
+
+
+@dataclass(frozen=True)
+class Treated:
+    """What was cured, and what could not be, with the reason."""
+
+    cured: tuple[Cure, ...]
+    failed: tuple[tuple[Cure, str], ...]
+
+
+def examine(git: Git, session: SessionDirectory) -> Examination:
+    """Look at everything at once. Raises nothing: what cannot be looked at is an ailment.
+
+    While another process writes the session nothing of what it is about to finish counts as left behind.
+    """
+    report = check_session(git, session)
+    ailments = [Ailment("session" if one.line is None else "timeline.jsonl", one) for one in report.findings]
+    log = log_check.check_log(session)
+    ailments += [Ailment("events.jsonl", one) for one in log.findings]
+    found = compaction.check(session, log.last_sequence)
+    ailments += [Ailment("compaction-checkpoints.jsonl", one) for one in found.findings]
+    cures: list[Cure] = []
+    busy = lock.is_held(session)
+    for ailment, cure in () if busy else _beside(git, session):
+        if ailment is not None:
+            ailments.append(ailment)
+        if cure is not None:
+            cures.append(cure)
+    return Examination(session, tuple(ailments), tuple(cures), busy)
+
+
+def treat(git: Git, session: SessionDirectory) -> Treated:
+    """Cure what can be cured, seen again under the locks. Raises ``BusyError``, ``StorageError``."""
+    cured: list[Cure] = []
+    failed: list[tuple[Cure, str]] = []
+    with lock.held(session) as descriptors:
+        held_git = git.keeping(descriptors)
+        for _, cure in list(_beside(held_git, session)):
+            if cure is None:
+                continue
+            try:
+                _cure(held_git, session, cure)
+                cured.append(cure)
+            except YolopError as error:
+                failed.append((cure, error.message))
+            except OSError as error:
+                failed.append((cure, os_reason(error)))
+    return Treated(tuple(cured), tuple(failed))
+
+
+def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | None, Cure | None]]:
+    """What is found beside the journals' own findings, each with its cure where there is one."""
+    for path, mode, _ in mode_faults(session):
+        yield None, Cure("mode", f"mode {mode:04o}", path, mode)
+    yield from _line_feeds(session)
+    checkout = _checkout(git, session)
+    if isinstance(checkout, Ailment):
+        yield checkout, None
+    usable = checkout if isinstance(checkout, Checkout) else None
+    waiting, faults = _waiting(session)
+    yield from faults
+    timeline = _timeline(session)
+    if waiting is not None:
+        yield from _restore(session, waiting, timeline)
+    for path in _leftovers(session, usable, waiting):
+        message = f"{path.name} was left behind by a command that was killed"
+        finding = Finding("leftover", message, fix=_FIX)
+        yield Ailment(path.name, finding), Cure("leftover", "left behind", path)
+    if usable is not None and timeline is not None:
+        for reference in _unnamed(git, session, usable, timeline, waiting):
+            yield None, Cure("ref", "no record names it", reference=reference)
+
+
+def _line_feeds(session: SessionDirectory) -> Iterator[tuple[None, Cure]]:
+    """Journals whose last line would run together with the next one appended."""
+    timeline = _timeline(session)
+    if timeline is not None and timeline.health == "ok" and not _ends(session.timeline):
+        yield None, Cure("line-feed", "the last line's line feed", session.timeline)
+    if not _ends(session.events):
+        yield None, Cure("line-feed", "the last line's line feed", session.events)
+
+
+def _ends(path: Path) -> bool:
+    try:
+        with files.reading(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            return size == 0 or os.pread(file.fileno(), 1, size - 1) == b"\n"
+    except YolopError:
+        return True
+
+
+def _timeline(session: SessionDirectory) -> Timeline | None:
+    try:
+        return timeline_file.load(session)
+    except StorageError:
+        return None
+
+
+def _checkout(git: Git, session: SessionDirectory) -> Checkout | Ailment | None:
+    """The session's worktree; an ailment when it names one that cannot be used, None when it names none."""
+    try:
+        metadata = workspace.read(session.workspace)
+        if metadata is None or metadata.worktree is None:
+            return None
+        return owned_checkout(git, session)
+    except YolopError as error:
+        return Ailment("workspace.json", Finding("unreachable-worktree", error.message))
+
+
+def _waiting(
+    session: SessionDirectory,
+) -> tuple[WaitingRestore | None, list[tuple[Ailment | None, Cure | None]]]:
+    try:
+        return restore_file.read(session), []
+    except StorageError as error:
+        finding = Finding("bad-file", error.message, fix=error.hint)
+        return None, [(Ailment("restore.json", finding), None)]
+
+
+def _restore(
+    session: SessionDirectory, waiting: WaitingRestore, timeline: Timeline | None
+) -> Iterator[tuple[Ailment, Cure | None]]:
+    if waiting.phase == "applying":
+        message = "a restore was interrupted while it changed the files"
+        fix = f"yolop-cli rewind cancel puts them back; yolop-cli rewind apply {waiting.token} finishes it"
+        yield Ailment("restore.json", Finding("interrupted-restore", message, fix=fix)), None
+        return
+    if timeline is None or timeline.health != "ok":
+        return
+    state = timeline.state
+    head = state.pending if state.pending is not None else state.head
+    moved = (waiting.head_from, waiting.pending) != (head, state.pending)
+    if not moved and waiting.last_sequence == events.last_sequence(session.events, session.id):
+        return
+    what = "the head moved" if moved else "the event log grew"
+    message = f"the restore that waits can no longer be applied: {what} since its preview"
+    cure = Cure("restore", "it can no longer be applied", session.restore)
+    yield Ailment("restore.json", Finding("stale-restore", message, fix=_FIX)), cure
+
+
+def _leftovers(
+    session: SessionDirectory, checkout: Checkout | None, waiting: WaitingRestore | None
+) -> Iterator[Path]:
+    """Temporary files, of commands that were killed: one that runs holds the session's lock."""
+    for directory in (session.path, session.capture):
+        try:
+            names = sorted(os.listdir(directory))
+        except OSError:
+            continue
+        yield from (directory / name for name in names if _TEMPORARY.match(name))
+    for name in ("work", "index.lock"):
+        if os.path.lexists(session.capture / name):
+            yield session.capture / name
+    if checkout is None:
+        return
+    incoming = checkout.objects / f"tmp_yolop_{session.id}"
+    if incoming.is_dir():
+        yield incoming
+    stages = sorted(name for name in os.listdir(os.fsencode(checkout.root)) if name.startswith(STAGE_PREFIX))
+    needed = waiting.stage if waiting is not None and waiting.phase == "applying" else None
+    yield from (checkout.root / os.fsdecode(name) for name in stages if os.fsdecode(name) != needed)
+
+
+def _unnamed(
+    git: Git,
+    session: SessionDirectory,
+    checkout: Checkout,
+    timeline: Timeline,
+    waiting: WaitingRestore | None,
+) -> Iterator[str]:
+    """Refs of the session that no record, no waiting restore and no byte set aside names.
+
+    While the journal is damaged or empty they may be all that is left of it, so they stay.
+    """
+    if timeline.health != "ok" or not timeline.state.nodes:
+        return
+    try:
+        there = refs.of_session(git, checkout, session.id)
+    except YolopError:
+        return
+    named = {waiting.recovery.reference} if waiting is not None and waiting.recovery is not None else set()
+    for entry in timeline.entries:
+        match entry.record:
+            case CheckpointCreated(snapshot=snapshot) | HeadMoved(redo_snapshot=snapshot):
+                if snapshot is not None and snapshot.reference is not None:
+                    named.add(snapshot.reference)
+            case _:
+                pass
+    kept = _set_aside(session)
+    for reference in sorted(set(there) - named):
+        name = ids.reference_name(session.id, reference)
+        if name is not None and name.encode("ascii") not in kept:
+            yield reference
+
+
+def _set_aside(session: SessionDirectory) -> bytes:
+    """The bytes that repairs kept: a ref named there may still be wanted."""
+    try:
+        names = [name for name in os.listdir(session.path) if name.startswith("timeline.jsonl.bak-")]
+        paths = [session.rejected, *(session.path / name for name in names)]
+        return b"\n".join(files.read_bytes(path) or b"" for path in paths)
+    except (OSError, StorageError):
+        return b""
+
+
+def _cure(git: Git, session: SessionDirectory, cure: Cure) -> None:
+    match cure.kind:
+        case "mode" if cure.path is not None and cure.mode is not None:
+            os.chmod(cure.path, cure.mode)
+        case "line-feed" if cure.path is not None:
+            journal.append_bytes(cure.path, b"\n")
+        case "leftover" if cure.path is not None:
+            _remove(cure.path)
+        case "restore":
+            _drop_restore(git, session)
+        case "ref" if cure.reference is not None:
+            refs.drop(git, owned_checkout(git, session), session.id, [cure.reference])
+        case _:
+            raise AssertionError(cure)
+
+
+def _remove(path: Path) -> None:
+    if path.name.encode().startswith(STAGE_PREFIX):
+        restore.sweep(path.parent, path.name)
+    elif stat.S_ISDIR(os.lstat(path).st_mode):
+        shutil.rmtree(path)
+    else:
+        files.remove_file(path)
+
+
+def _drop_restore(git: Git, session: SessionDirectory) -> None:
+    waiting = restore_file.read(session)
+    restore_file.remove(session)
+    if waiting is not None and waiting.recovery is not None:
+        refs.drop(git, owned_checkout(git, session), session.id, [waiting.recovery.reference])

@@ -1,0 +1,313 @@
+"""Make salvaged records fit together again, from what is certain, and say what is not.
+
+Three rules of the format page decide what a lost record must have said. The parent of a checkpoint is the
+head when its turn began. A turn that is still open when another begins has ended just before it. A
+checkpoint's id carries the start of its events. Nothing else is made up: when a lost record could
+have moved the head and no later record tells where to, every possible head is named and none is chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from yolop_cli import ids
+from yolop_cli.timeline.fold import Folding
+from yolop_cli.timeline.plans import Chunk, Evidence, Step
+from yolop_cli.timeline.records import (
+    CheckpointCreated,
+    HeadMoved,
+    Initialized,
+    Record,
+    RedoCleared,
+    Snapshot,
+    TurnCompleted,
+    is_timestamp,
+    to_line,
+    type_name,
+)
+from yolop_cli.timeline.salvage import Lost, likely_type
+from yolop_cli.timeline.scan import Piece, legible
+from yolop_cli.timeline.spelling import nearest, one_letter_apart
+
+LOST_REASON = "the checkpoint's record was damaged; what could be read of it was written again"
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The records of the new file, the steps that made some of them, and every head that is possible."""
+
+    chunks: tuple[Chunk, ...]
+    steps: tuple[Step, ...]
+    heads: tuple[str | None, ...]
+    folding: Folding
+
+
+def settle(items: Sequence[Chunk | Lost], evidence: Evidence, now: str, last_line: int | None) -> Settled:
+    """Fill the gaps that lost records left. ``last_line`` is the last line that counts: what was lost
+    there never took effect. Pure."""
+    walk = _Walk(evidence, now, items)
+    for index, item in enumerate(items):
+        if isinstance(item, Lost):
+            walk.lost(item, at_end=item.piece.line == last_line)
+        else:
+            walk.chunk(item, items[index + 1 :])
+    walk.close_legibly()
+    return Settled(tuple(walk.chunks), tuple(walk.steps), walk.heads(), walk.folding)
+
+
+@dataclass
+class _Walk:
+    evidence: Evidence
+    now: str
+    items: Sequence[Chunk | Lost]
+    chunks: list[Chunk] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    folding: Folding = field(default_factory=Folding)
+    # Lost since the last record that tells where the head was; all that were lost.
+    gap: list[Piece] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        records = (item.record for item in self.items if isinstance(item, Chunk))
+        self.known = {record.id for record in records if isinstance(record, CheckpointCreated)}
+        snapshots = [
+            item.record.snapshot
+            for item in self.items
+            if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated) and item.record.snapshot
+        ]
+        self.capture = snapshots[-1].capture if snapshots else None
+
+    def lost(self, item: Lost, *, at_end: bool) -> None:
+        self.pieces.append(item.piece)
+        if not item.torn and not at_end:
+            self.gap.append(item.piece)
+
+    def chunk(self, chunk: Chunk, rest: Sequence[Chunk | Lost]) -> None:
+        record = chunk.record
+        match record:
+            case CheckpointCreated():
+                self._end_pending(record.id, record.event_start - 1, record.created_at)
+                self._require(record.parent)
+                self._begin(record)
+                self._end_pending(record.id, record.event_start - 1, record.created_at)
+                self._move_to(record)
+            case TurnCompleted():
+                self._require(record.checkpoint_id)
+            case HeadMoved():
+                end = _end_before(rest, self.evidence)
+                self._end_pending(None, end, record.moved_at)
+                for checkpoint_id in (record.from_head, record.to, record.redo_head):
+                    self._require(checkpoint_id)
+                self._end_pending(None, end, record.moved_at)
+            case _:
+                pass
+        self._add(chunk)
+        if isinstance(record, CheckpointCreated | TurnCompleted | HeadMoved):
+            self.gap.clear()
+
+    def close_legibly(self) -> None:
+        """End the pending turn as its own damaged record says, when enough of that can be read."""
+        pending = self.folding.state.pending
+        if pending is not None and self.gap:
+            start = self.folding.state.nodes[pending].checkpoint.event_start
+            record = _completion(self.pieces, pending, start)
+            if record is not None:
+                self._make(record, f"the end of turn {pending}, as its damaged record says")
+
+    def heads(self) -> tuple[str | None, ...]:
+        state = self.folding.state
+        possible: dict[str | None, None] = {state.head: None}
+        for piece in self.gap:
+            kind = likely_type(piece)
+            if kind in ("initialized", "redo_cleared", "checkpoint_created"):
+                continue
+            if kind == "turn_completed":
+                named = legible(piece, "checkpoint_id")
+                if state.pending is None and named in state.nodes:
+                    possible[named] = None
+                continue
+            target = _legible_or_null(piece, "to") if kind == "head_moved" else None
+            if target is not None and (target[0] is None or target[0] in state.nodes):
+                possible[target[0]] = None
+            else:
+                possible.update(dict.fromkeys([*reversed(list(state.nodes)), None]))
+        return tuple(possible) if len(possible) > 1 else ()
+
+    def _end_pending(self, beginning: str | None, event_end: int | None, time: str) -> None:
+        state = self.folding.state
+        pending = state.pending
+        if pending is None or pending == beginning:
+            return
+        start = state.nodes[pending].checkpoint.event_start
+        end = None if event_end is None else max(event_end, start - 1)
+        record = _completion(self.pieces, pending, start, end, time)
+        if record is None and end is not None:
+            record = TurnCompleted(pending, end, False, time)
+        if record is not None:
+            self._make(record, f"the end of turn {pending}, which was still open when the next record began")
+
+    def _begin(self, first: CheckpointCreated) -> None:
+        """The baseline, when the record of it is lost: it reaches to the first turn."""
+        state = self.folding.state
+        wanted = first.event_start - 1
+        if state.nodes or (state.baseline_end is not None and state.baseline_end >= wanted):
+            return
+        if self.pieces or (state.baseline_end is None and wanted > 0):
+            message = f"the conversation up to event {wanted} comes before the first turn"
+            self._make(Initialized(wanted, first.created_at), message)
+
+    def _move_to(self, record: CheckpointCreated) -> None:
+        head = self.folding.state.head
+        if self.gap and head != record.parent:
+            moved = HeadMoved(head, record.parent, head, None, record.created_at)
+            self._make(
+                moved, f"the head was {record.parent or 'before the first turn'} when {record.id} began"
+            )
+
+    def _require(self, checkpoint_id: str | None) -> None:
+        """Make a checkpoint that later records name and that is nowhere to be found."""
+        if checkpoint_id is None or checkpoint_id in self.known:
+            return
+        self.known.add(checkpoint_id)
+        piece = self._piece_of(checkpoint_id)
+        start = self._event_start(checkpoint_id, piece)
+        self._end_pending(checkpoint_id, start - 1, self._moment(piece))
+        parent = self._parent(piece)
+        if parent is not None:
+            self._require(parent[0])
+            self._end_pending(checkpoint_id, start - 1, self._moment(piece))
+        snapshot = self._snapshot(checkpoint_id, piece)
+        record = CheckpointCreated(
+            checkpoint_id,
+            parent[0] if parent is not None else self.folding.state.head,
+            self._prompt(start, piece),
+            start,
+            snapshot,
+            None if snapshot is not None else LOST_REASON,
+            self._moment(piece),
+        )
+        self._begin(record)
+        where = "its damaged record" if piece is not None else "what names it"
+        files = "with its files" if snapshot is not None else "without files"
+        self._make(record, f"checkpoint {checkpoint_id}, from {where}, {files}")
+
+    def _piece_of(self, checkpoint_id: str) -> Piece | None:
+        """The damaged record of a checkpoint, though a letter of its id be damaged too."""
+        named = [(legible(piece, "id"), piece) for piece in self.pieces]
+        exact = (piece for name, piece in named if name == checkpoint_id)
+        near = (piece for name, piece in named if name and one_letter_apart(name, checkpoint_id))
+        return next(exact, None) or next(near, None)
+
+    def _parent(self, piece: Piece | None) -> tuple[str | None] | None:
+        """The parent that a damaged record tells: (id or None,), or None when it cannot be read."""
+        told = _legible_or_null(piece, "parent") if piece is not None else None
+        if told is None or told[0] is None or told[0] in self.known:
+            return told
+        known = nearest(told[0], self.folding.state.nodes)
+        if known is not None:
+            return (known,)
+        return told if ids.is_checkpoint_id(told[0]) else None
+
+    def _event_start(self, checkpoint_id: str, piece: Piece | None) -> int:
+        told = _integer(piece, "event_start") if piece is not None else None
+        carried = ids.event_start_of(checkpoint_id)
+        if told is None and carried is None:
+            ends = [
+                node.event_end or node.checkpoint.event_start for node in self.folding.state.nodes.values()
+            ]
+            return min(max(ends, default=self.folding.state.baseline_end or 0) + 1, 2**31 - 1)
+        return carried if carried is not None else told or 0
+
+    def _prompt(self, start: int, piece: Piece | None) -> str:
+        told = legible(piece, "prompt") if piece is not None else None
+        if told is not None:
+            return told
+        return next((text for sequence, text in self.evidence.prompts if sequence >= start), "")
+
+    def _snapshot(self, checkpoint_id: str, piece: Piece | None) -> Snapshot | None:
+        tree = legible(piece, "tree") if piece is not None else None
+        reference = legible(piece, "reference") if piece is not None else None
+        if tree is not None and ids.is_object_id(tree) and reference is not None:
+            capture = legible(piece, "capture") if piece is not None else None
+            return Snapshot(tree, reference, capture)
+        anchored = self.evidence.references.get(checkpoint_id)
+        if anchored is None:
+            return None
+        return Snapshot(anchored, ids.reference(self.evidence.session_id, checkpoint_id), self.capture)
+
+    def _moment(self, piece: Piece | None) -> str:
+        told = legible(piece, "created_at") if piece is not None else None
+        return told if told is not None and is_timestamp(told) else self.time or self.now
+
+    def _make(self, record: Record, message: str) -> None:
+        self.steps.append(Step("insert", message, record_type=type_name(record)))
+        self._add(Chunk(to_line(record) + b"\n", record))
+
+    def _add(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        if chunk.record is not None:
+            self.folding.add(chunk.record)
+            self.time = _time_of(chunk.record)
+
+
+def _end_before(rest: Iterable[Chunk | Lost], evidence: Evidence) -> int | None:
+    """The last event before the next turn: where a turn that was left open must have ended."""
+    for item in rest:
+        if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated):
+            return item.record.event_start - 1
+    return evidence.last_sequence
+
+
+def _completion(
+    pieces: Iterable[Piece],
+    checkpoint_id: str,
+    start: int,
+    end: int | None = None,
+    time: str | None = None,
+) -> TurnCompleted | None:
+    """The end of a turn as its damaged record tells it; ``end`` and ``time`` where it does not tell.
+
+    What it tells must lie between the turn's start and ``end``.
+    """
+    for piece in pieces:
+        if likely_type(piece) == "turn_completed" and legible(piece, "checkpoint_id") == checkpoint_id:
+            told = _integer(piece, "event_end")
+            told_time = legible(piece, "completed_at")
+            when = told_time if told_time is not None and is_timestamp(told_time) else time
+            believed = told is not None and told >= start - 1 and (end is None or told <= end)
+            last = told if believed else end
+            if last is not None and when is not None:
+                success = re.search(rb'"success"[ \t]*:[ \t]*true\b', piece.data) is not None
+                return TurnCompleted(checkpoint_id, last, success, when)
+    return None
+
+
+def _integer(piece: Piece, name: str) -> int | None:
+    """An integer field of a damaged record, when it is whole and of 32 bits."""
+    match = re.search(rb'"' + name.encode() + rb'"[ \t]*:[ \t]*(-?(?:0|[1-9]\d{0,9}))[ \t]*[,}]', piece.data)
+    value = int(match.group(1)) if match is not None else None
+    return value if value is not None and -(2**31) <= value < 2**31 else None
+
+
+def _legible_or_null(piece: Piece, name: str) -> tuple[str | None] | None:
+    """A field of a damaged record that holds a string or null: (value,), or None when it cannot be read."""
+    if re.search(rb'"' + name.encode() + rb'"[ \t]*:[ \t]*null\b', piece.data):
+        return (None,)
+    value = legible(piece, name)
+    return (value,) if value is not None else None
+
+
+def _time_of(record: Record) -> str:
+    match record:
+        case Initialized() | CheckpointCreated():
+            return record.created_at
+        case TurnCompleted():
+            return record.completed_at
+        case HeadMoved():
+            return record.moved_at
+        case RedoCleared():
+            return record.cleared_at
