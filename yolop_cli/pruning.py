@@ -24,7 +24,7 @@ from yolop_cli.worktrees import contents, links, repository
 from yolop_cli.worktrees import survey as looking
 from yolop_cli.worktrees.plan import Detachment, Facts, Kept, PrunePlan, Reason, Removal, decide, prune_plan
 from yolop_cli.worktrees.storage import Trouble
-from yolop_cli.worktrees.survey import Known, Progress, Surveyor, silent
+from yolop_cli.worktrees.survey import Known, Progress, Survey, Surveyor, silent
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,27 @@ class Report:
     errors: tuple[Trouble, ...]
 
 
+def everything(
+    git: Git, places: Places, *, named: Iterable[Path] = (), progress: Progress = silent
+) -> Survey:
+    """All there is to know of every worktree, also of those that stay in any case. Changes nothing.
+
+    Raises ``StorageError`` when the sessions cannot be listed.
+    """
+    named = (places.here, *(places.here / directory for directory in named))
+    return looking.survey(Surveyor.of(git, places), named=named, everywhere=True, progress=progress)
+
+
 def plan(
     git: Git, places: Places, *, named: Iterable[Path] = (), force: bool = False, progress: Progress = silent
 ) -> PrunePlan:
     """What a prune would do now. Changes nothing.
 
-    ``named`` are directories whose repositories are looked at besides those that a session or a worktree
-    names. Raises ``StorageError`` when the sessions cannot be listed.
+    ``named`` are directories whose repositories are looked at besides the current one and those that a
+    session or a worktree names. Raises ``StorageError`` when the sessions cannot be listed.
     """
     surveyor = Surveyor.of(git, places)
+    named = (places.here, *(places.here / directory for directory in named))
     seen = looking.survey(surveyor, named=named, progress=progress)
     owners = {session for repo in seen.repositories for session in repo.private}
     owners |= {one.session_id for one in seen.facts if one.session_id is not None}

@@ -26,6 +26,12 @@ COMMANDS = {
     "undo": ("yolop_cli.cli.rewind", "undo", "Go back to before the last turn.", _BACK),
     "redo": ("yolop_cli.cli.rewind", "redo", "Take the last restore back.", _BACK),
     "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
+    "worktree": (
+        "yolop_cli.cli.worktree",
+        "worktree",
+        "List the agent's worktrees, prune those that nothing needs.",
+        _CARE,
+    ),
     "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
 }
 BUG_STATUS = 70

@@ -86,16 +86,15 @@ class Kept:
 
 @dataclass(frozen=True)
 class Removal:
-    """A worktree to remove, or a registration whose worktree is gone, with the private refs that go first."""
+    """A worktree to remove, or a registration whose worktree is gone, with the private refs that go first.
+
+    ``common`` is its repository, ``main`` that one's main checkout.
+    """
 
     facts: Facts
+    common: Path
+    main: Path
     refs: Mapping[str, str]
-
-    @property
-    def common(self) -> Path:
-        """The repository it belongs to."""
-        assert self.facts.common is not None
-        return self.facts.common
 
 
 @dataclass(frozen=True)
@@ -201,24 +200,20 @@ def _share_out(
     going: list[Facts], repositories: list[Repository], living: frozenset[str], bound: frozenset[str]
 ) -> tuple[tuple[Removal, ...], tuple[Detachment, ...]]:
     """Which refs go with which worktree, and which go alone."""
-    left = {
-        repo.common: {session: dict(refs) for session, refs in repo.private.items()} for repo in repositories
-    }
-    removals = []
-    for one in sorted(going, key=lambda one: (one.common or one.path, one.path)):
-        mine = left.get(one.common or one.path, {})
-        session = one.session_id or ""
-        # A living session keeps its refs, unless this is the very worktree it names, and that is gone.
-        goes = session not in bound and (session not in living or (one.missing and session in one.named_by))
-        removals.append(Removal(one, mine.pop(session, {}) if goes else {}))
-    loose = []
+    removals: list[Removal] = []
+    loose: list[Detachment] = []
     for repo in sorted(repositories, key=lambda repo: repo.common):
-        refs = {
-            name: oid
-            for session, owned in sorted(left[repo.common].items())
-            if session not in living and session not in bound
-            for name, oid in owned.items()
-        }
+        left = dict(repo.private)
+        for one in sorted(going, key=lambda one: one.path):
+            if one.common != repo.common:
+                continue
+            session = one.session_id or ""
+            # A living session keeps its refs, unless this is the worktree it names, and that is gone.
+            outlived = session not in living or (one.missing and session in one.named_by)
+            refs = left.pop(session, {}) if outlived and session not in bound else {}
+            removals.append(Removal(one, repo.common, repo.main, refs))
+        dead = (refs for session, refs in sorted(left.items()) if session not in living | bound)
+        refs = {name: oid for refs in dead for name, oid in refs.items()}
         if refs:
             loose.append(Detachment(repo.common, refs))
     return tuple(removals), tuple(loose)
