@@ -14,7 +14,7 @@ from yolop_cli.errors import StorageError, UsageError, YolopError, os_reason
 
 _LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
 COMMANDS = {
-    "session": ("yolop_cli.cli.session", "session", "List sessions and show one.", _LOOK),
+    "session": ("yolop_cli.cli.session", "session", "List sessions, show one, delete one.", _LOOK),
     "timeline": ("yolop_cli.cli.timeline", "timeline", "The journal: show and check it.", _LOOK),
     "checkpoint": (
         "yolop_cli.cli.checkpoint",

@@ -14,18 +14,10 @@ from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.errors import StorageError, UsageError
 from yolop_cli.pruning import Report
-from yolop_cli.session.places import SESSIONS_DIR_VARIABLE
 from yolop_cli.worktrees.plan import Facts, Kept, Removal, barriers, unsaved
 from yolop_cli.worktrees.storage import Trouble
 from yolop_cli.worktrees.survey import Survey
 
-_sessions_dir = click.option(
-    "--sessions-dir",
-    metavar="DIR",
-    envvar=SESSIONS_DIR_VARIABLE,
-    show_envvar=True,
-    help="Where sessions are, besides the usual place: what one of them names is in use.",
-)
 _repositories = click.option(
     "--repo",
     "repositories",
@@ -36,14 +28,15 @@ _repositories = click.option(
     " names, are looked at anyway.",
 )
 
+_DECLINED = 130
+
 
 @group("worktree", "List the agent's worktrees, prune those that nothing needs.")
 def worktree() -> None:
     """The worktrees that the agent made for its sessions: list them, prune those that nothing needs."""
 
 
-@command(worktree, "list", examples=["yolop-cli worktree list"])
-@_sessions_dir
+@command(worktree, "list", sessions=True, examples=["yolop-cli worktree list"])
 @_repositories
 def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
     """List every worktree below the storage roots, and those that only a repository still knows.
@@ -64,6 +57,7 @@ def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
 @command(
     worktree,
     "prune",
+    sessions=True,
     examples=[
         "yolop-cli worktree prune --dry-run",
         "yolop-cli worktree prune --yes --json",
@@ -77,7 +71,6 @@ def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
     " or with a merge or rebase under way. Nothing else is overridden.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
-@_sessions_dir
 @_repositories
 def prune(
     invocation: Invocation, dry_run: bool, force: bool, yes: bool, repositories: tuple[Path, ...]
@@ -88,7 +81,7 @@ def prune(
     reason. Private refs of sessions that no longer exist go too. Exit 9 when something could not be removed.
     """
     screen = invocation.screen
-    asks = sys.stdin.isatty() and sys.stdout.isatty() and not screen.as_json
+    asks = screen.terminal and sys.stdin.isatty() and not screen.as_json
     if not (dry_run or yes or asks):
         raise UsageError(
             "without a terminal to ask on, nothing is removed",
@@ -102,7 +95,9 @@ def prune(
         _show_report(screen, report)
         if not (report.removed or report.refs):
             return _end(screen, report.errors, "could not be removed")
-        click.confirm("Remove these?", abort=True)
+        if not click.confirm("Remove these?", default=False):
+            screen.note("nothing was removed")
+            return _DECLINED
     if not dry_run:
         report = pruning.carry_out(invocation.git, invocation.places, plan, progress=screen.progress)
     screen.result(_report(report), lambda: _show_report(screen, report))
@@ -202,7 +197,7 @@ def _show_list(screen: Screen, seen: Survey) -> None:
                 "-" if one["size"] is None else text.size(one["size"]),
             )
         )
-    screen.table(("Worktree", "State", "Branch", "Marks", "Refs", "Size"), rows)
+    screen.table(("WORKTREE", "STATE", "BRANCH", "MARKS", "REFS", "SIZE"), rows)
     _show_errors(screen, seen.troubles)
 
 
