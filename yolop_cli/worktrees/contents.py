@@ -112,6 +112,8 @@ def walk(worktree: Path) -> Tree:
     """Look at every directory of a worktree, following no link and entering no other file system."""
     root = os.fsencode(worktree)
     device = os.lstat(root).st_dev
+    if not os.access(worktree.parent, os.W_OK | os.X_OK):
+        return Tree(0, stuck=worktree.parent)
     size = 0
     nested: bytes | None = None
     waiting = [(root, False)]
