@@ -17,10 +17,10 @@ from pathlib import Path
 from yolop_cli import paths
 from yolop_cli.errors import StorageError, YolopError
 from yolop_cli.git import Git, Where
-from yolop_cli.session import lock
+from yolop_cli.session import lock, repositories
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.places import Places
-from yolop_cli.worktrees import contents, links, repository
+from yolop_cli.worktrees import contents, links, references, repository
 from yolop_cli.worktrees import survey as looking
 from yolop_cli.worktrees.plan import Detachment, Facts, Kept, PrunePlan, Reason, Removal, decide, prune_plan
 from yolop_cli.worktrees.storage import Trouble
@@ -87,6 +87,9 @@ def carry_out(git: Git, places: Places, plan: PrunePlan, *, progress: Progress =
             run.prune(common, list(removals), step)
     for detachment in plan.detachments:
         run.detach(detachment)
+    for sessions in references.session_directories(places):
+        for common in plan.idle:
+            repositories.forget(sessions, common)
     return Report(
         False,
         tuple(run.removed),
@@ -163,8 +166,7 @@ class _Run:
             self._fail(path, f"its private refs could not be detached, so it stays: {error.message}")
             return
         try:
-            forced = self.force or (now.contents is not None and now.contents.gitlinks)
-            repository.remove_worktree(git, where, now.registered or path, force=forced)
+            repository.remove_worktree(git, where, now.registered or path, force=_asks_force(now))
             if os.path.lexists(path):
                 raise StorageError("git removed it, but something is there")
         except YolopError as error:
@@ -219,6 +221,12 @@ def _place(git: Git, known: Known, now: Facts) -> Where:
     link = links.read_link(now.path)
     inside = contents.place(git, now.path, link, known.settings, varied=known.varied)
     return replace(inside, directory=known.repo.common, variables=known.repo.where.variables)
+
+
+def _asks_force(now: Facts) -> bool:
+    """Whether git refuses to remove a worktree that we decided to remove. Else its own check stands."""
+    held = now.contents
+    return held is not None and (held.gitlinks or now.submodules or not held.is_clean)
 
 
 def _remove_empty_parents(places: Places, path: Path) -> None:

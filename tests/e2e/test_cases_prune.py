@@ -212,6 +212,23 @@ def test_case_31_ref_formats(box: Sandbox, ref_format: str) -> None:
     assert sorted(field.refs()) == ["refs/heads/main", "refs/heads/work"]
 
 
+def test_case_31_repository_that_nothing_names_any_more(field: Field) -> None:
+    """Session and worktree are gone and one stands elsewhere: it is known where refs were made."""
+    box = field.box
+    shutil.rmtree(box.session)
+    shutil.rmtree(box.worktree.parent)
+    report = field.prune()
+    assert removed(report) == [str(box.worktree)]
+    assert field.private_refs() == []
+    notes = box.sessions / ".repositories"
+    assert [os.readlink(note) for note in notes.iterdir()] == [str(box.repo / ".git")]
+    field.prune()
+    assert list(notes.iterdir()) == [], "a repository without private refs is forgotten"
+    box.repo.rename(box.root / "moved")
+    field.repos.clear()
+    assert field.prune() == {"dry_run": False, "removed": [], "refs": [], "kept": [], "errors": []}
+
+
 def test_case_31_from_inside_a_linked_worktree(field: Field) -> None:
     """The current directory is a linked worktree of the user's own: its repository is the one meant."""
     user = field.box.root / "user"

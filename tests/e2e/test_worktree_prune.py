@@ -689,6 +689,37 @@ def test_session_that_comes_back_keeps_its_refs(field: Field) -> None:
     assert ref in field.private_refs()
 
 
+def test_git_that_cannot_list_worktrees_with_nul(field: Field) -> None:
+    """Git before 2.36."""
+    path = field.worktree(1)
+    locked = field.worktree(2)
+    field.box.git("worktree", "lock", "--reason", "why", str(locked), at=field.repos[0])
+    env = fake_git(
+        field, 'case "$*" in "worktree list"*" -z"*) echo "error: unknown switch" >&2; exit 129;; esac'
+    )
+    report = field.run("worktree", "prune", "--yes", "--json", env=env).json
+    assert removed(report) == [str(path)]
+    assert kept(report)[str(locked)] == ["locked"]
+
+
+def test_submodules(field: Field) -> None:
+    """One that is not checked out holds nothing; one that is may hold work of its own."""
+    library = field.repo("library")
+    repo = field.repos[0]
+    field.box.git(
+        "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib", at=repo
+    )
+    field.box.git("commit", "-qm", "lib", at=repo)
+    empty, filled = field.worktree(1, repo=repo), field.worktree(2, repo=repo)
+    field.box.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", at=filled)
+    (filled / "lib" / "draft").write_text("x")
+    report = field.prune()
+    assert removed(report) == [str(empty)]
+    assert kept(report)[str(filled)] == ["nested"]
+    assert (filled / "lib" / "draft").exists()
+    assert removed(field.prune("--force")) == [str(filled)]
+
+
 # -- the command line
 
 

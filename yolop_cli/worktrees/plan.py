@@ -107,13 +107,14 @@ class Detachment:
 
 @dataclass(frozen=True)
 class PrunePlan:
-    """What a prune does, in order, and what it leaves."""
+    """What a prune does, in order, and what it leaves. ``idle`` are repositories without private refs."""
 
     force: bool
     removals: tuple[Removal, ...]
     detachments: tuple[Detachment, ...]
     kept: tuple[Kept, ...]
     troubles: tuple[Trouble, ...]
+    idle: tuple[Path, ...]
 
 
 Decision = Literal["remove", "keep", "stuck"]
@@ -193,6 +194,7 @@ def prune_plan(
         loose,
         tuple(sorted(staying, key=lambda one: one.path)),
         tuple(sorted(failing, key=lambda one: one.path)),
+        tuple(repo.common for repo in repositories if not repo.private),
     )
 
 

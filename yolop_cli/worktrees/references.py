@@ -60,7 +60,7 @@ def load(places: Places) -> References:
     A sessions directory chosen for this call adds to the usual ones and does not replace them: a worktree
     in use from the usual place must not look abandoned. Raises ``StorageError`` when one cannot be listed.
     """
-    directories = _session_directories(places)
+    directories = session_directories(places)
     saved: set[str] = set()
     unreadable: set[str] = set()
     named: dict[Path, set[str]] = {}
@@ -95,7 +95,8 @@ def load(places: Places) -> References:
     )
 
 
-def _session_directories(places: Places) -> tuple[Path, ...]:
+def session_directories(places: Places) -> tuple[Path, ...]:
+    """Every directory where this environment may have sessions, resolved: the chosen one first."""
     usual = Places.of({**places.environ, "YOLOP_SESSIONS_DIR": ""}, places.here)
     default = Places.of({**places.environ, "YOLOP_SESSIONS_DIR": "", "YOLOP_DATA_DIR": ""}, places.here)
     found = [paths.resolved(place.sessions) for place in (places, usual, default)]

@@ -16,6 +16,7 @@ from yolop_cli import paths
 from yolop_cli.errors import YolopError, os_reason
 from yolop_cli.git import Git
 from yolop_cli.session.places import Places
+from yolop_cli.session.repositories import remembered
 from yolop_cli.worktrees import contents, links, references, repository, storage
 from yolop_cli.worktrees.contents import Settings
 from yolop_cli.worktrees.links import Link, NotLinkedError
@@ -324,7 +325,7 @@ def _look_inside(
 def _commons(
     surveyor: Surveyor, joined: Iterable[tuple[Entry, Link | YolopError | None]], named: Iterable[Path]
 ) -> tuple[list[Path], list[Kept]]:
-    """The repositories that a worktree, a session or the caller names; those named that are not there."""
+    """The repositories that a worktree, session, note or caller names; those of sessions that are gone."""
     found = {link.common for _, link in joined if isinstance(link, Link)}
     for path in surveyor.references.worktrees:
         try:
@@ -341,5 +342,7 @@ def _commons(
                 f"the repository of {', '.join(sorted(sessions))} is not here: moved, gone, or not mounted"
             )
             vanished.append(Kept(path, (Reason("repository-gone", words),)))
+    noted = (path for sessions in surveyor.references.directories for path in remembered(sessions))
+    found.update(common for path in noted if (common := links.common_directory(path)) is not None)
     found.update(common for path in named if (common := links.enclosing(path)) is not None)
     return sorted(found), vanished
