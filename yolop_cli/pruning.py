@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from yolop_cli import paths
-from yolop_cli.errors import StorageError, YolopError
+from yolop_cli.errors import NotFoundError, StorageError, YolopError
 from yolop_cli.git import Git, Where
 from yolop_cli.session import lock, repositories
 from yolop_cli.session.directory import SessionDirectory
@@ -43,10 +43,10 @@ def everything(
 ) -> Survey:
     """All there is to know of every worktree, also of those that stay in any case. Changes nothing.
 
-    Raises ``StorageError`` when the sessions cannot be listed.
+    Raises as ``plan``.
     """
-    named = (places.here, *(places.here / directory for directory in named))
-    return looking.survey(Surveyor.of(git, places), named=named, everywhere=True, progress=progress)
+    surveyor = Surveyor.of(git, places)
+    return looking.survey(surveyor, named=_named(places, named), everywhere=True, progress=progress)
 
 
 def plan(
@@ -55,11 +55,11 @@ def plan(
     """What a prune would do now. Changes nothing.
 
     ``named`` are directories whose repositories are looked at besides the current one and those that a
-    session or a worktree names. Raises ``StorageError`` when the sessions cannot be listed.
+    session or a worktree names. Raises ``NotFoundError`` when one is in no repository, ``StorageError``
+    when the sessions cannot be listed.
     """
     surveyor = Surveyor.of(git, places)
-    named = (places.here, *(places.here / directory for directory in named))
-    seen = looking.survey(surveyor, named=named, progress=progress)
+    seen = looking.survey(surveyor, named=_named(places, named), progress=progress)
     owners = {session for repo in seen.repositories for session in repo.private}
     owners |= {one.session_id for one in seen.facts if one.session_id is not None}
     return prune_plan(
@@ -193,6 +193,14 @@ class _Run:
 
     def _fail(self, path: Path, words: str) -> None:
         self.errors.append(Trouble(path, words))
+
+
+def _named(places: Places, directories: Iterable[Path]) -> list[Path]:
+    named = [places.here / directory for directory in directories]
+    for directory in named:
+        if links.enclosing(directory) is None:
+            raise NotFoundError(f"no repository holds {paths.show(directory)}")
+    return [places.here, *named]
 
 
 def _lives(surveyor: Surveyor, session_id: str) -> bool:

@@ -505,6 +505,8 @@ def test_repository_named_on_the_command_line(field: Field) -> None:
     ref = field.ref(5)
     assert field.prune()["refs"] == []
     assert field.prune("--repo", str(field.repos[0]))["refs"] == [ref]
+    for nowhere in ("nowhere", str(field.box.home), ""):
+        field.run("worktree", "prune", "--dry-run", "--json", "--repo", nowhere, code=3)
 
 
 def test_refs_stay_with_a_worktree_that_stays(field: Field) -> None:

@@ -94,20 +94,30 @@ def survey(
     entries, troubles = storage.entries(surveyor.places.worktree_roots)
     joined = [(entry, read_link(entry)) for entry in entries]
     commons, vanished = _commons(surveyor, joined, named)
-    known: dict[Path, Known] = {}
-    silent_ones: dict[Path, str] = {}
-    for common in commons:
-        try:
-            known[common] = know(surveyor, common)
-        except YolopError as error:
-            silent_ones[common] = error.message
-            troubles.append(Trouble(common, error.message))
+    known, silent_ones = _ask(surveyor, commons, progress)
+    troubles += [Trouble(common, message) for common, message in silent_ones.items()]
     facts = [outside(surveyor, entry, link, known, silent_ones) for entry, link in joined]
     facts += _gone(surveyor, known, joined)
     facts = _with_users(facts, in_use(facts))
     facts = _look_inside(surveyor, facts, known, dict(joined), everywhere, progress)
     facts = with_only_here(surveyor, facts, known)
     return Survey(tuple(sorted(facts, key=lambda one: one.path)), known, tuple(troubles), tuple(vanished))
+
+
+def _ask(
+    surveyor: Surveyor, commons: list[Path], progress: Progress
+) -> tuple[dict[Path, Known], dict[Path, str]]:
+    """What the repositories answered, and why some did not."""
+    known: dict[Path, Known] = {}
+    silent_ones: dict[Path, str] = {}
+    with progress("asking repositories", len(commons)) as step:
+        for common in commons:
+            try:
+                known[common] = know(surveyor, common)
+            except YolopError as error:
+                silent_ones[common] = error.message
+            step()
+    return known, silent_ones
 
 
 def know(surveyor: Surveyor, common: Path) -> Known:
