@@ -214,9 +214,11 @@ class Git:
                 f"{where.directory} is not a directory", details={"path": str(where.directory)}
             )
         command = _binary(self.environ.get("PATH"))
+        given_arguments, encoding = _encodable(arguments)
         try:
             return command(
-                *arguments,
+                *given_arguments,
+                _encoding=encoding,
                 _in=given,
                 _out=out,
                 _err=err,
@@ -275,6 +277,15 @@ class Git:
             environment[f"GIT_CONFIG_KEY_{number}"] = key
             environment[f"GIT_CONFIG_VALUE_{number}"] = value
         return environment
+
+
+def _encodable(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The arguments and the encoding that turns them into their bytes, for a path that is not UTF-8 too."""
+    try:
+        "".join(arguments).encode()
+    except UnicodeEncodeError:
+        return tuple(os.fsencode(word).decode("latin-1") for word in arguments), "latin-1"
+    return arguments, "utf-8"
 
 
 @functools.cache

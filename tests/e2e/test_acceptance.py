@@ -210,7 +210,7 @@ def test_session_and_worktree_pruning_remove_checkpoint_refs_without_touching_us
     report = ready.cli("worktree", "prune", "--dry-run", "--json", session=False).json
     assert report["dry_run"] is True
     assert ready.worktree.exists() and len(ready.refs()) == 2
-    ready.cli("worktree", "prune", "--json", session=False, watch=False)
+    ready.cli("worktree", "prune", "--yes", "--json", session=False, watch=False)
     assert not ready.worktree.exists()
     assert not [ref for ref in ready.refs() if mine in ref]
     assert ready.git("for-each-ref", "refs/heads", "refs/tags", at=ready.repo) == users

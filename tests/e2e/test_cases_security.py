@@ -359,7 +359,7 @@ def test_case_55_pruning_keeps_victims_and_foreign_refs(ready: Sandbox) -> None:
     for kind in ("plain directory", "main checkout", "above", "climbing", "home"):
         places = {"root": ready.root, "repo": ready.repo, "worktree": ready.worktree, "home": ready.home}
         forge(ready, FORGED_WORKTREES[kind].format(**places))
-        ready.cli("worktree", "prune", "--json", code=(0, 1), session=False, watch=False)
+        ready.cli("worktree", "prune", "--yes", "--json", code=(0, 1), session=False, watch=False)
     assert (ready.root / "dir/f").read_text() == "d\n"
     assert (ready.repo / "a.txt").read_text() == "one\n"
     assert b"keepme" in ready.git("branch", "--list", "keepme", at=ready.repo)
@@ -368,7 +368,7 @@ def test_case_55_pruning_keeps_victims_and_foreign_refs(ready: Sandbox) -> None:
     for ref in foreign:
         ready.git("update-ref", ref, tree, at=ready.repo)
     shutil.rmtree(ready.session)
-    ready.cli("worktree", "prune", "--json", code=(0, 1), session=False, watch=False)
+    ready.cli("worktree", "prune", "--yes", "--json", code=(0, 1), session=False, watch=False)
     assert set(foreign) <= set(ready.refs())
 
 
@@ -377,7 +377,7 @@ def test_case_55_worktree_in_use_is_not_pruned(ready: Sandbox) -> None:
         pytest.skip("this program has no worktree prune")
     shutil.rmtree(ready.session)
     with holders.flock(ready.sessions / ".locks" / ready.sid):
-        ready.cli("worktree", "prune", "--json", code=(0, 1), session=False)
+        ready.cli("worktree", "prune", "--yes", "--json", code=(0, 1), session=False)
     assert (ready.worktree / "a.txt").exists()
 
 

@@ -14,7 +14,7 @@ from yolop_cli.errors import StorageError, UsageError, YolopError, os_reason
 
 _LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
 COMMANDS = {
-    "session": ("yolop_cli.cli.session", "session", "List sessions and show one.", _LOOK),
+    "session": ("yolop_cli.cli.session", "session", "List sessions, show one, delete one.", _LOOK),
     "timeline": ("yolop_cli.cli.timeline", "timeline", "The journal: show, check and mend it.", _LOOK),
     "checkpoint": (
         "yolop_cli.cli.checkpoint",
@@ -34,6 +34,12 @@ COMMANDS = {
     ),
     "doctor": ("yolop_cli.cli.doctor", "doctor", "Check everything at once, and cure what is safe.", _CARE),
     "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
+    "worktree": (
+        "yolop_cli.cli.worktree",
+        "worktree",
+        "List the agent's worktrees, prune those that nothing needs.",
+        _CARE,
+    ),
     "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
 }
 BUG_STATUS = 70

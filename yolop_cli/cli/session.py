@@ -13,9 +13,17 @@ from yolop_cli.session import lock, restore_file, workspace
 from yolop_cli.timeline import file as timeline_file
 
 
-@group("session", "List sessions and show one.")
+@group("session", "List sessions, show one, delete one.")
 def session() -> None:
-    """List the sessions of this machine, and show one in full."""
+    """List the sessions of this machine, show one in full, delete one."""
+
+
+session.table["delete"] = (
+    "yolop_cli.cli.deletion",
+    "delete",
+    "Delete a session: preview, then token.",
+    "Commands",
+)
 
 
 @command(

@@ -38,3 +38,13 @@ def clip(text: str, width: int) -> str:
 def count(number: int, noun: str) -> str:
     """``1 file``, ``2 files``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def size(number: int) -> str:
+    """A number of bytes for people: ``812 B``, ``3.4 MB``."""
+    if number < 1000:
+        return f"{number} B"
+    scaled, units = float(number), iter("kMGT")
+    while scaled >= 1000:
+        scaled, unit = scaled / 1000, next(units)
+    return f"{scaled:.1f} {unit}B"

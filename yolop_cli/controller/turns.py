@@ -9,6 +9,7 @@ from yolop_cli.controller.writing import Held, drop_references, drop_waiting, he
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError
 from yolop_cli.git import Git, GitError
 from yolop_cli.ownership import owned_checkout
+from yolop_cli.session import repositories
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.snapshots import refs
 from yolop_cli.snapshots.capture import capture
@@ -153,6 +154,7 @@ def _snapshot(one: Held, checkpoint_id: str, require_workspace: bool) -> tuple[S
         checkout = owned_checkout(one.git, one.session)
         private = PrivateGit(one.session.capture, checkout)
         tree = capture(one.git.limited(CAPTURE_SECONDS), private).tree
+        repositories.remember(one.session.path.parent, checkout.common_dir)
         try:
             refs.create(one.git, checkout, reference, tree)
         except GitError:

@@ -23,10 +23,14 @@ class Worktree:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The metadata of a session; every field may be missing in an old or damaged file."""
+    """The metadata of a session; every field may be missing in an old or damaged file.
+
+    ``worktree_unreadable``: the file says something of a worktree, but not which.
+    """
 
     active_root: Path | None = None
     repo_root: Path | None = None
+    canonical_repo_root: Path | None = None
     title: str | None = None
     summary: str | None = None
     created_at: str | None = None
@@ -34,6 +38,7 @@ class Workspace:
     session_kind: str | None = None
     parent_session_id: str | None = None
     worktree: Worktree | None = None
+    worktree_unreadable: bool = False
 
 
 def read(path: Path) -> Workspace | None:
@@ -59,16 +64,19 @@ def read_or_empty(path: Path) -> Workspace:
 
 
 def _workspace(value: dict[str, Any]) -> Workspace:
+    worktree = _worktree(value.get("worktree"))
     return Workspace(
         active_root=_path(value.get("active_root", value.get("workspace_root"))),
         repo_root=_path(value.get("repo_root")),
+        canonical_repo_root=_path(value.get("canonical_repo_root")),
         title=_text(value.get("title")),
         summary=_text(value.get("summary")),
         created_at=_text(value.get("created_at")),
         updated_at=_text(value.get("updated_at")),
         session_kind=_text(value.get("session_kind")),
         parent_session_id=_text(value.get("parent_session_id")),
-        worktree=_worktree(value.get("worktree")),
+        worktree=worktree,
+        worktree_unreadable=worktree is None and value.get("worktree") is not None,
     )
 
 

@@ -1,0 +1,75 @@
+"""``session delete``: preview with a token, then the deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from yolop_cli import deletion, paths
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation, command
+from yolop_cli.cli.screen import Screen
+from yolop_cli.deletion import Deletion
+from yolop_cli.errors import UsageError
+
+
+@command(
+    None,
+    "delete",
+    session=True,
+    examples=[
+        "yolop-cli session delete -s 0199",
+        "yolop-cli session delete -s 0199 --token TOKEN",
+    ],
+)
+@click.option("--token", metavar="TOKEN", help="Delete what the preview with this token showed.")
+@click.option("--yes", is_flag=True, help="Delete without a preview.")
+def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
+    """Delete a session: its directory and its private refs. Without --token or --yes, show what would go.
+
+    Branches, tags and the session's worktree stay; `yolop-cli worktree prune` removes a worktree that no
+    session needs any more.
+    """
+    if token is not None and yes:
+        raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
+    session = invocation.session()
+    if token is None and not yes:
+        found = deletion.plan(invocation.git, invocation.places, session)
+    else:
+        found = deletion.carry_out(invocation.git, invocation.places, session, token)
+    deleted = token is not None or yes
+    invocation.screen.result(_value(found, deleted), lambda: _show(invocation.screen, found, deleted))
+
+
+def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
+    return {
+        "session_id": found.session.id,
+        "path": paths.to_json(found.session.path),
+        "deleted": deleted,
+        "token": None if deleted else found.token,
+        "files": found.files,
+        "bytes": found.size,
+        "refs": [
+            {"repo": paths.to_json(repo.main), "name": name}
+            for repo, refs in found.refs
+            for name in sorted(refs)
+        ],
+        "worktree": paths.to_json(found.worktree) if found.worktree else None,
+        "missing": [paths.to_json(path) for path in found.missing],
+    }
+
+
+def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
+    verb = "deleted" if deleted else "would delete"
+    what = f"{text.count(found.files, 'file')}, {text.size(found.size)}"
+    screen.line(f"{verb} {text.path(found.session.path)} ({what})")
+    for _, refs in found.refs:
+        for name in sorted(refs):
+            screen.line(f"{verb} {text.clean(name)}")
+    for path in found.missing:
+        screen.line(f"left alone: refs in {text.path(path)}, which is not here")
+    if found.worktree:
+        screen.line(f"left alone: the worktree {text.path(found.worktree)}")
+    if not deleted:
+        screen.line(f"to do it: yolop-cli session delete -s {found.session.id} --token {found.token}")

@@ -1,0 +1,224 @@
+"""``worktree``: the worktrees below the agent's storage roots, and pruning those that nothing needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from yolop_cli import paths, pruning
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation, command, group
+from yolop_cli.cli.screen import Screen
+from yolop_cli.errors import StorageError, UsageError
+from yolop_cli.pruning import Report
+from yolop_cli.worktrees.plan import Facts, Kept, Removal, barriers, unsaved
+from yolop_cli.worktrees.storage import Trouble
+from yolop_cli.worktrees.survey import Survey
+
+_repositories = click.option(
+    "--repo",
+    "repositories",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Look at this repository too. The current directory's, and those that a session or a worktree"
+    " names, are looked at anyway.",
+)
+
+_DECLINED = 130
+
+
+@group("worktree", "List the agent's worktrees, prune those that nothing needs.")
+def worktree() -> None:
+    """The worktrees that the agent made for its sessions: list them, prune those that nothing needs."""
+
+
+@command(worktree, "list", sessions=True, examples=["yolop-cli worktree list"])
+@_repositories
+def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
+    """List every worktree below the storage roots, and those that only a repository still knows.
+
+    Nothing is changed. Exit 9 when something could not be looked at.
+    """
+    seen = pruning.everything(
+        invocation.git, invocation.places, named=repositories, progress=invocation.screen.progress
+    )
+    value = {
+        "worktrees": [_facts(one, seen) for one in seen.facts],
+        "errors": [_trouble(trouble) for trouble in seen.troubles],
+    }
+    invocation.screen.result(value, lambda: _show_list(invocation.screen, seen))
+    return _end(invocation.screen, seen.troubles, "could not be looked at")
+
+
+@command(
+    worktree,
+    "prune",
+    sessions=True,
+    examples=[
+        "yolop-cli worktree prune --dry-run",
+        "yolop-cli worktree prune --yes --json",
+    ],
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Remove also worktrees with uncommitted or untracked changes, with commits that are nowhere else,"
+    " or with a merge or rebase under way. Nothing else is overridden.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@_repositories
+def prune(
+    invocation: Invocation, dry_run: bool, force: bool, yes: bool, repositories: tuple[Path, ...]
+) -> int:
+    """Remove worktrees that no saved session needs: first their private refs, then the worktree.
+
+    Branches stay, and so does every worktree whose removal could lose something; each is shown with the
+    reason. Private refs of sessions that no longer exist go too. Exit 9 when something could not be removed.
+    """
+    screen = invocation.screen
+    asks = screen.terminal and sys.stdin.isatty() and not screen.as_json
+    if not (dry_run or yes or asks):
+        raise UsageError(
+            "without a terminal to ask on, nothing is removed",
+            hint="see what would go with --dry-run, then say --yes",
+        )
+    plan = pruning.plan(
+        invocation.git, invocation.places, named=repositories, force=force, progress=screen.progress
+    )
+    report = pruning.expected(plan)
+    if not dry_run and not yes:
+        _show_report(screen, report)
+        if not (report.removed or report.refs):
+            return _end(screen, report.errors, "could not be removed")
+        if not click.confirm("Remove these?", default=False):
+            screen.note("nothing was removed")
+            return _DECLINED
+    if not dry_run:
+        report = pruning.carry_out(invocation.git, invocation.places, plan, progress=screen.progress)
+    screen.result(_report(report), lambda: _show_report(screen, report))
+    return _end(screen, report.errors, "could not be removed")
+
+
+def _end(screen: Screen, troubles: tuple[Trouble, ...], failing: str) -> int:
+    """Say on standard error that the job is not done whole; the exit status."""
+    if not troubles:
+        return 0
+    raise StorageError(
+        f"{text.count(len(troubles), 'path')} {failing}",
+        hint=None if screen.as_json else "see the lines that begin with `error` above",
+        details={"errors": [_trouble(trouble) for trouble in troubles]},
+    )
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "dry_run": report.dry_run,
+        "removed": [_removal(removal) for removal in report.removed],
+        "refs": list(report.refs),
+        "kept": [_kept(kept) for kept in report.kept],
+        "errors": [_trouble(trouble) for trouble in report.errors],
+    }
+
+
+def _removal(removal: Removal) -> dict[str, Any]:
+    facts = removal.facts
+    return {
+        "path": paths.to_json(facts.path),
+        "session_id": facts.session_id,
+        "repo": paths.to_json(removal.main),
+        "branch": _short(facts.branch),
+        "missing": facts.missing,
+        "overrode": [reason.code for reason in unsaved(facts)],
+        "refs": sorted(removal.refs),
+    }
+
+
+def _kept(kept: Kept) -> dict[str, Any]:
+    return {
+        "path": paths.to_json(kept.path),
+        "why": kept.why,
+        "codes": [reason.code for reason in kept.reasons],
+    }
+
+
+def _trouble(trouble: Trouble) -> dict[str, Any]:
+    return {"path": paths.to_json(trouble.path), "message": trouble.message}
+
+
+def _facts(facts: Facts, seen: Survey) -> dict[str, Any]:
+    known = seen.known.get(facts.common) if facts.common is not None else None
+    refs = known.repo.private.get(facts.session_id or "", {}) if known else {}
+    return {
+        "path": paths.to_json(facts.path),
+        "session_id": facts.session_id,
+        "repo": paths.to_json(known.repo.main) if known else None,
+        "branch": _short(facts.branch),
+        "head": facts.head,
+        "state": _state(facts),
+        "referenced_by": list(facts.named_by),
+        "missing": facts.missing,
+        "dirty": None if facts.contents is None else not facts.contents.is_clean,
+        "locked": facts.locked is not None,
+        "lock_reason": facts.locked or None,
+        "in_use": list(facts.in_use),
+        "refs": sorted(refs),
+        "size": None if facts.tree is None else facts.tree.size,
+        "kept": [
+            {"code": reason.code, "why": reason.words} for reason in (*barriers(facts), *unsaved(facts))
+        ],
+    }
+
+
+def _state(facts: Facts) -> str:
+    return "referenced" if facts.named_by or facts.owner_unreadable else "orphan"
+
+
+def _short(branch: str | None) -> str | None:
+    return None if branch is None else branch.removeprefix("refs/heads/")
+
+
+def _show_list(screen: Screen, seen: Survey) -> None:
+    rows = []
+    for one in (_facts(facts, seen) | {"facts": facts} for facts in seen.facts):
+        facts = one["facts"]
+        marks = [name for name in ("missing", "dirty", "locked") if one[name]]
+        rows.append(
+            (
+                text.path(facts.path),
+                one["state"],
+                text.clean(one["branch"] or "-"),
+                ",".join(marks) or "-",
+                str(len(one["refs"])),
+                "-" if one["size"] is None else text.size(one["size"]),
+            )
+        )
+    screen.table(("WORKTREE", "STATE", "BRANCH", "MARKS", "REFS", "SIZE"), rows)
+    _show_errors(screen, seen.troubles)
+
+
+def _show_report(screen: Screen, report: Report) -> None:
+    for removal in report.removed:
+        refs = f" and {text.count(len(removal.refs), 'ref')}" if removal.refs else ""
+        gone = " (already gone, only registered)" if removal.facts.missing else ""
+        screen.line(
+            f"{'would remove' if report.dry_run else 'removed'} {text.path(removal.facts.path)}{refs}{gone}"
+        )
+        for reason in unsaved(removal.facts):
+            screen.line(f"  although {text.clean(reason.words)}")
+    for ref in report.refs:
+        screen.line(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}")
+    for kept in report.kept:
+        screen.line(f"kept {text.path(kept.path)}: {text.clean(kept.why)}")
+    _show_errors(screen, report.errors)
+    if not (report.removed or report.refs):
+        screen.line("nothing to remove" if report.dry_run else "nothing removed")
+
+
+def _show_errors(screen: Screen, troubles: tuple[Trouble, ...]) -> None:
+    for trouble in troubles:
+        screen.line(f"error {text.path(trouble.path)}: {text.clean(trouble.message)}", fg="red")
