@@ -1,0 +1,75 @@
+"""What a snapshot reaches: the trees below its root tree and the blobs they name, each looked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from yolop_cli.errors import StorageError
+from yolop_cli.snapshots.store.manifest import Manifest
+from yolop_cli.snapshots.store.packs import Packs
+from yolop_cli.snapshots.store.trees import DIRECTORY, FILE, Entry, decode
+
+
+@dataclass
+class Reach:
+    """The trees and blobs that were reached, and the trees that could not be read, with the reason."""
+
+    packs: Packs
+    listings: dict[str, dict[bytes, Entry]] = field(default_factory=dict)
+    blobs: dict[str, int] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def add(self, tree: str) -> None:
+        """Follow a tree down to its blobs."""
+        waiting = [tree]
+        while waiting:
+            digest = waiting.pop()
+            if digest in self.listings or digest in self.broken:
+                continue
+            try:
+                listing = self.listings[digest] = decode(self.packs.read(digest))
+            except StorageError as error:
+                self.broken[digest] = error.message
+                continue
+            for entry in listing.values():
+                if entry.type == DIRECTORY:
+                    waiting.append(entry.hash)
+                elif entry.type == FILE:
+                    self.blobs[entry.hash] = entry.size
+
+    @property
+    def objects(self) -> set[str]:
+        """Everything reached, trees that could not be read included."""
+        return self.listings.keys() | self.blobs.keys() | self.broken.keys()
+
+    def unreadable(self, manifests: Iterable[Manifest]) -> tuple[str, ...]:
+        """The snapshots that reach a tree which cannot be read."""
+        if not self.broken:
+            return ()
+        bad = self.bad(self.broken.keys())
+        return tuple(manifest.id for manifest in manifests if bad.get(manifest.tree))
+
+    def bad(self, objects: Iterable[str]) -> dict[str, tuple[bytes, str]]:
+        """For every tree at or above one of ``objects``: the path of one of them below it, and which it is.
+
+        A tree that is one of them itself has the empty path.
+        """
+        wanted = set(objects)
+        found: dict[str, tuple[bytes, str]] = {digest: (b"", digest) for digest in wanted}
+        parents: dict[str, list[tuple[str, bytes]]] = {}
+        for tree, listing in self.listings.items():
+            for name, entry in listing.items():
+                if entry.type == DIRECTORY:
+                    parents.setdefault(entry.hash, []).append((tree, name))
+                elif entry.hash in wanted:
+                    found.setdefault(tree, (name, entry.hash))
+        waiting = list(found)
+        while waiting:
+            digest = waiting.pop()
+            path, which = found[digest]
+            for tree, name in parents.get(digest, ()):
+                if tree not in found:
+                    found[tree] = (name + b"/" + path if path else name, which)
+                    waiting.append(tree)
+        return found
