@@ -5,12 +5,13 @@
         plan = plan_restore(store, snapshot, settings)       # changes nothing
         done = restore(store, snapshot, settings)            # safety snapshot, then exactly the plan
 
-With a preview and a token in between: ``prepare`` (plan and safety snapshot), later ``carry_out``, which refuses
-as STALE when the files moved. ``reference_to`` and ``referred`` are what a session's journal keeps and what is
-checked before it is believed.
+With a preview and a token in between: ``prepare`` (plan and safety snapshot), later ``carry_out``, which
+refuses as STALE when the files moved. ``reference_to`` and ``referred`` are what a session's journal keeps
+and what is checked before it is believed.
 """
 
 from yolop_cli.snapshots.store.capture import create
+from yolop_cli.snapshots.store.differ import Difference, diff
 from yolop_cli.snapshots.store.gc import GcPlan, collect
 from yolop_cli.snapshots.store.layout import Store, has_store, is_snapshot_id, opened
 from yolop_cli.snapshots.store.manifest import (
@@ -31,6 +32,7 @@ from yolop_cli.snapshots.store.manifest import (
 )
 from yolop_cli.snapshots.store.plan import Change, Kept, RestorePlan
 from yolop_cli.snapshots.store.reference import Reference, reference_to, referred
+from yolop_cli.snapshots.store.repair import Lost, RepairPlan, repair
 from yolop_cli.snapshots.store.restore import (
     Interrupted,
     Prepared,
@@ -41,21 +43,27 @@ from yolop_cli.snapshots.store.restore import (
     restore,
 )
 from yolop_cli.snapshots.store.retention import Pruned, delete, plan_prune, prune, prune_after
-from yolop_cli.snapshots.store.settings import Retention, Settings, load as load_settings, seconds
+from yolop_cli.snapshots.store.settings import Retention, Settings, seconds
+from yolop_cli.snapshots.store.settings import load as load_settings
 from yolop_cli.snapshots.store.transfer import Copied, copy
+from yolop_cli.snapshots.store.verify import Finding, Verified, verify
 
 __all__ = [
     "Change",
     "Copied",
+    "Difference",
+    "Finding",
     "GcPlan",
     "Interrupted",
     "Kept",
     "Label",
+    "Lost",
     "Manifest",
     "Origin",
     "Prepared",
     "Pruned",
     "Reference",
+    "RepairPlan",
     "RestorePlan",
     "Retention",
     "Rules",
@@ -63,11 +71,13 @@ __all__ = [
     "Skipped",
     "Stats",
     "Store",
+    "Verified",
     "carry_out",
     "collect",
     "copy",
     "create",
     "delete",
+    "diff",
     "exists",
     "find",
     "find_id",
@@ -86,8 +96,10 @@ __all__ = [
     "prune_after",
     "reference_to",
     "referred",
+    "repair",
     "restore",
     "seconds",
     "snapshot_ids",
     "to_document",
+    "verify",
 ]

@@ -279,5 +279,8 @@ def _refuse(denied: list[tuple[bytes, str]]) -> None:
     raise DeniedError(
         f"the restore could not be undone or carried out: {os.fsdecode(first)!r} {why}{more}",
         hint="move these paths out of the way, then try again",
-        details={"paths": [{"path": to_json(path), "why": why} for path, why in sorted(denied)]},
+        details={
+            "paths": [to_json(path) for path, _ in sorted(denied)],
+            "reasons": [why for _, why in sorted(denied)],
+        },
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from yolop_cli.errors import StorageError
 from yolop_cli.snapshots.store.manifest import Manifest
 from yolop_cli.snapshots.store.packs import Packs
-from yolop_cli.snapshots.store.trees import DIRECTORY, FILE, Entry, decode
+from yolop_cli.snapshots.store.trees import DIRECTORY, FILE, SYMLINK, Entry, decode
 
 
 @dataclass
@@ -55,21 +56,23 @@ class Reach:
 
         A tree that is one of them itself has the empty path.
         """
-        wanted = set(objects)
-        found: dict[str, tuple[bytes, str]] = {digest: (b"", digest) for digest in wanted}
-        parents: dict[str, list[tuple[str, bytes]]] = {}
-        for tree, listing in self.listings.items():
-            for name, entry in listing.items():
-                if entry.type == DIRECTORY:
-                    parents.setdefault(entry.hash, []).append((tree, name))
-                elif entry.hash in wanted:
-                    found.setdefault(tree, (name, entry.hash))
+        found: dict[str, tuple[bytes, str]] = {digest: (b"", digest) for digest in objects}
         waiting = list(found)
         while waiting:
             digest = waiting.pop()
             path, which = found[digest]
-            for tree, name in parents.get(digest, ()):
+            for tree, name in self._parents.get(digest, ()):
                 if tree not in found:
                     found[tree] = (name + b"/" + path if path else name, which)
                     waiting.append(tree)
         return found
+
+    @cached_property
+    def _parents(self) -> dict[str, list[tuple[str, bytes]]]:
+        """The trees that name each object, once everything was added."""
+        parents: dict[str, list[tuple[str, bytes]]] = {}
+        for tree, listing in self.listings.items():
+            for name, entry in listing.items():
+                if entry.type != SYMLINK:
+                    parents.setdefault(entry.hash, []).append((tree, name))
+        return parents

@@ -33,9 +33,10 @@ def referred(
 ) -> Manifest:
     """The snapshot a checkpoint refers to.
 
-    ``sessions`` are the session and those it was forked from, ``checkpoints`` the ids the checkpoint has or had
-    there. Raises ``RefusedError`` when the reference is malformed, forged, names another workspace, root,
-    session or checkpoint, or a snapshot that was pruned; ``StorageError`` when the manifest is damaged.
+    ``sessions`` are the session and those it was forked from, ``checkpoints`` the ids the checkpoint has or
+    had there. Raises ``RefusedError`` when the reference is malformed, forged, names another workspace,
+    root, session or checkpoint, or a snapshot that was pruned; ``StorageError`` when the manifest is
+    damaged.
     """
     if not (is_snapshot_id(reference.id) and is_workspace_id(reference.workspace_id)):
         raise _refused(reference, "it is not a reference to a snapshot")
