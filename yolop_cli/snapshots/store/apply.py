@@ -158,16 +158,19 @@ def _set_directory_modes(store: Store, plan: RestorePlan) -> None:
     for change in plan.changes:
         if change.after is not None and change.after.type == DIRECTORY:
             modes[change.path] = change.after.mode
-    gone = {change.path for change in plan.changes if change.after is None}
-    for path in sorted(modes.keys() - gone, reverse=True):
+    for path in sorted(modes.keys() - _no_directories(plan), reverse=True):
         with disk.directory(path, store.root_fd) as fd:
             disk.set_mode(fd, modes[path])
 
 
+def _no_directories(plan: RestorePlan) -> set[bytes]:
+    """The changed paths at which there is no directory afterwards."""
+    return {change.path for change in plan.changes if _type(change.after) != DIRECTORY}
+
+
 def _sync(store: Store, plan: RestorePlan) -> None:
     """One sync of the file system when there is much to sync, else one for each directory that changed."""
-    gone = {change.path for change in plan.changes if change.after is None}
-    parents = {change.path.rpartition(b"/")[0] for change in plan.changes} - gone
+    parents = {change.path.rpartition(b"/")[0] for change in plan.changes} - _no_directories(plan)
     if len(parents) >= disk.MANY or any(change.change == MODE for change in plan.changes):
         disk.sync_all(store.root_fd)
         return

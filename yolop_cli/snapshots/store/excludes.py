@@ -32,7 +32,7 @@ def _compiled(patterns: tuple[str, ...]) -> Matcher:
     import pathspec
 
     try:
-        spec = pathspec.GitIgnoreSpec.from_lines(patterns)
+        spec = pathspec.GitIgnoreSpec.from_lines(map(_everything_inside, patterns))
     except ValueError as error:
         raise UsageError(f"an exclude pattern cannot be read: {error}") from None
 
@@ -41,6 +41,12 @@ def _compiled(patterns: tuple[str, ...]) -> Matcher:
         return spec.match_file(text + "/" if is_directory else text)
 
     return excluded
+
+
+def _everything_inside(pattern: str) -> str:
+    # The library takes the directory itself for a match of "dist/**", which git does not, and which would hide
+    # what "!dist/keep" takes back; "dist/*" says the same.
+    return pattern[:-1] if pattern.endswith("/**") else pattern
 
 
 def excluded_at_any_level(path: bytes, is_directory: bool, match: Matcher) -> bool:

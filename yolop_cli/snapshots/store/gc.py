@@ -118,20 +118,25 @@ def _leftovers(store: Store) -> list[bytes]:
 
 
 def _sweep(store: Store, packs: Packs, plan: GcPlan) -> None:
-    """New packs are durable before the old ones go."""
+    """New packs are durable before the old ones go.
+
+    A new pack can have the name of one that is to go: a collection that was cut off has written it before.
+    """
     for name in plan.leftovers:
         disk.remove_quietly(name, store.tmp)
+    written: set[bytes] = set()
     for pack in plan.packs:
         if pack.keep:
-            rewrite(store, packs, pack.keep, pack.modified_ns)
+            written.update(rewrite(store, packs, pack.keep, pack.modified_ns))
     for pack in plan.packs:
-        disk.unlink(pack.name, store.packs)
+        if pack.name not in written:
+            disk.unlink(pack.name, store.packs)
     if plan.packs:
         disk.sync(store.packs)
 
 
-def rewrite(store: Store, packs: Packs, keep: dict[str, Location], modified_ns: int) -> None:
-    """Write some objects of a pack into a new one of the same age."""
+def rewrite(store: Store, packs: Packs, keep: dict[str, Location], modified_ns: int) -> list[bytes]:
+    """Write some objects of a pack into new ones of the same age; their names."""
     with PackWriter(store, _Nothing(store)) as writer:
         for digest, location in keep.items():
             writer.add_stored(digest, packs.stored_bytes(location), location.size, location.codec)
@@ -142,6 +147,7 @@ def rewrite(store: Store, packs: Packs, keep: dict[str, Location], modified_ns: 
                 disk.set_time(fd, modified_ns)
             finally:
                 os.close(fd)
+        return writer.finished
 
 
 class _Nothing(Packs):

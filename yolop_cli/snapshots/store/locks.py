@@ -40,7 +40,7 @@ class Marker:
 
 
 @contextmanager
-def working(store: Store, kind: str, patience: float = PATIENCE) -> Iterator[Marker]:
+def working(store: Store, kind: str, patience: float | None = None) -> Iterator[Marker]:
     """Leave a marker while the block runs. Raises ``BusyError`` when a collection does not end in time."""
     with _held(store, GC_LOCK, fcntl.LOCK_SH, patience, "a collection of the store is going on"):
         name = f"{kind}.{os.getpid()}.{secrets.token_hex(4)}"
@@ -73,14 +73,14 @@ def collecting(store: Store) -> Iterator[tuple[str, ...] | None]:
 
 
 @contextmanager
-def reading_files(store: Store, patience: float = PATIENCE) -> Iterator[None]:
+def reading_files(store: Store, patience: float | None = None) -> Iterator[None]:
     """Keep restores out while the files are read. Raises ``BusyError``."""
     with _held(store, WORKSPACE_LOCK, fcntl.LOCK_SH, patience, "a restore is changing the files"):
         yield
 
 
 @contextmanager
-def changing_files(store: Store, patience: float = PATIENCE) -> Iterator[None]:
+def changing_files(store: Store, patience: float | None = None) -> Iterator[None]:
     """Keep snapshots and other restores out while files are changed. Raises ``BusyError``."""
     with _held(store, WORKSPACE_LOCK, fcntl.LOCK_EX, patience, "a snapshot or restore is going on"):
         yield
@@ -111,10 +111,10 @@ def _open_lock(store: Store, name: bytes) -> int:
 
 
 @contextmanager
-def _held(store: Store, name: bytes, how: int, patience: float, why: str) -> Iterator[None]:
+def _held(store: Store, name: bytes, how: int, patience: float | None, why: str) -> Iterator[None]:
     fd = _open_lock(store, name)
     try:
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + (PATIENCE if patience is None else patience)
         while True:
             try:
                 fcntl.flock(fd, how | fcntl.LOCK_NB)

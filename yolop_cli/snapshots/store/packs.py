@@ -131,11 +131,8 @@ class Packs:
             if location.size <= CHUNK and location.stored <= CHUNK:
                 yield self._decompressor.decompress(b"".join(chunks), max_output_size=location.size)
                 return
-            stream = self._decompressor.decompressobj()
-            for chunk in chunks:
-                # Fed in small pieces, so that a run of zeros cannot unfold into gigabytes at once.
-                for start in range(0, len(chunk), 4096):
-                    yield stream.decompress(chunk[start : start + 4096])
+            # Bounded on both sides: a run of zeros must not unfold into gigabytes at once.
+            yield from self._decompressor.read_to_iter(_Reader(chunks), write_size=CHUNK)
         except zstandard.ZstdError as error:
             raise OSError(0, f"cannot be unpacked ({error})") from None
 
@@ -147,6 +144,16 @@ class Packs:
             fd = disk.open_file(pack, self.store.packs)
         self._open[pack] = fd
         return fd
+
+
+class _Reader:
+    """Chunks as something to read from."""
+
+    def __init__(self, chunks: Iterator[bytes]):
+        self._chunks = chunks
+
+    def read(self, _: int) -> bytes:
+        return next(self._chunks, b"")
 
 
 def names(store: Store) -> Iterator[bytes]:

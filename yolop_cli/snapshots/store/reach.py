@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,9 +14,13 @@ from yolop_cli.snapshots.store.trees import DIRECTORY, FILE, SYMLINK, Entry, dec
 
 @dataclass
 class Reach:
-    """The trees and blobs that were reached, and the trees that could not be read, with the reason."""
+    """The trees and blobs that were reached, and the trees that could not be read, with the reason.
+
+    ``instead`` are listings to go on with where the store's own cannot be read.
+    """
 
     packs: Packs
+    instead: Mapping[str, bytes] = field(default_factory=dict)
     listings: dict[str, dict[bytes, Entry]] = field(default_factory=dict)
     blobs: dict[str, int] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
@@ -29,10 +33,13 @@ class Reach:
             if digest in self.listings or digest in self.broken:
                 continue
             try:
-                listing = self.listings[digest] = decode(self.packs.read(digest))
+                listing = decode(self.packs.read(digest))
             except StorageError as error:
                 self.broken[digest] = error.message
-                continue
+                if digest not in self.instead:
+                    continue
+                listing = decode(self.instead[digest])
+            self.listings[digest] = listing
             for entry in listing.values():
                 if entry.type == DIRECTORY:
                     waiting.append(entry.hash)

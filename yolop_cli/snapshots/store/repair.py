@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from yolop_cli.errors import BusyError
@@ -16,9 +16,9 @@ from yolop_cli.snapshots.store import disk, locks
 from yolop_cli.snapshots.store.contents import ContentReader
 from yolop_cli.snapshots.store.gc import rewrite
 from yolop_cli.snapshots.store.layout import Store
-from yolop_cli.snapshots.store.manifest import Rules
+from yolop_cli.snapshots.store.manifest import Manifest
 from yolop_cli.snapshots.store.packs import Packs, PackWriter
-from yolop_cli.snapshots.store.scan import Scan, Scope, walk
+from yolop_cli.snapshots.store.scan import Scope, walk
 from yolop_cli.snapshots.store.state import NOTHING
 from yolop_cli.snapshots.store.trees import encode
 from yolop_cli.snapshots.store.verify import Damage, affected, assess, open_to_others
@@ -72,58 +72,45 @@ def repair(store: Store, *, apply: bool = False) -> RepairPlan:
                 hint="wait for it to end, then try again",
             )
         with Packs(store) as packs:
-            damage = assess(store, packs)
-            sources = _sources(store, damage)
-            plan = _plan(store, packs, damage, sources)
+            damage, present = assess(store, packs), _Present({}, {})
+            if damage.objects:
+                present = _look(store, damage.manifests)
+                damage = assess(store, packs, instead=present.listings)
+            plan = _plan(store, packs, damage, present)
             if apply and plan.is_needed:
-                _carry_out(store, packs, damage, plan, sources)
+                _carry_out(store, packs, damage, plan, present)
             return plan
 
 
 @dataclass(frozen=True)
-class _Sources:
-    """Where lost objects were found: the paths of files, and the bytes of listings with their directory."""
+class _Present:
+    """What the present files could give back: a path for each content, the bytes of each listing."""
 
     files: dict[str, bytes]
-    listings: dict[str, tuple[bytes, bytes]]
+    listings: dict[str, bytes]
 
-    def path(self, digest: str) -> bytes | None:
-        if digest in self.files:
-            return self.files[digest]
-        return self.listings[digest][0] or b"." if digest in self.listings else None
-
-
-def _sources(store: Store, damage: Damage) -> _Sources:
-    wanted, found = set(damage.objects), _Sources({}, {})
-    for rules in _rules_of_affected(damage):
-        if not wanted - found.files.keys() - found.listings.keys():
-            break
-        scan = walk(store, Scope(rules), NOTHING)
-        for digest, path in _files(scan):
-            if digest in wanted:
-                found.files.setdefault(digest, path)
-        for at in scan.directories:
-            if at.tree in wanted:
-                found.listings.setdefault(at.tree, (at.path, encode(at.listing())))
-    return found
+    def source(self, digest: str, wanted_at: bytes | None) -> bytes | None:
+        if digest in self.listings:
+            return wanted_at or b"."
+        return self.files.get(digest)
 
 
-def _rules_of_affected(damage: Damage) -> list[Rules]:
-    if not damage.objects:
-        return []
-    above = damage.reach.bad(damage.objects)
-    return list(dict.fromkeys(manifest.rules for manifest in damage.manifests if manifest.tree in above))
+def _look(store: Store, manifests: Iterable[Manifest]) -> _Present:
+    """Read every file, once for each set of rules that snapshots were taken by: listings depend on them."""
+    present = _Present({}, {})
+    for rules in dict.fromkeys(manifest.rules for manifest in manifests):
+        for at in walk(store, Scope(rules), NOTHING).directories:
+            present.listings.setdefault(at.tree, encode(at.listing()))
+            for name, row in at.files.items():
+                present.files.setdefault(row[5], at.child(name))
+    return present
 
 
-def _files(scan: Scan) -> Iterator[tuple[str, bytes]]:
-    return ((row[5], at.child(name)) for at in scan.directories for name, row in at.files.items())
-
-
-def _plan(store: Store, packs: Packs, damage: Damage, sources: _Sources) -> RepairPlan:
+def _plan(store: Store, packs: Packs, damage: Damage, present: _Present) -> RepairPlan:
     lost = []
     for digest in sorted(damage.objects):
         snapshots, path = affected(damage, digest)
-        lost.append(Lost(digest, path, snapshots, sources.path(digest)))
+        lost.append(Lost(digest, path, snapshots, present.source(digest, path)))
     aside = {*damage.packs, *(packs.objects[digest].pack for digest in damage.damaged)}
     return RepairPlan(
         tuple(lost),
@@ -133,34 +120,54 @@ def _plan(store: Store, packs: Packs, damage: Damage, sources: _Sources) -> Repa
     )
 
 
-def _carry_out(store: Store, packs: Packs, damage: Damage, plan: RepairPlan, sources: _Sources) -> None:
-    """What is whole and what was found is durable before a damaged pack is moved aside."""
+def _carry_out(store: Store, packs: Packs, damage: Damage, plan: RepairPlan, present: _Present) -> None:
+    """What is whole and what was found is durable before a damaged pack goes; it stays in ``damaged/``.
+
+    A new pack can have the name of the one it replaces.
+    """
+    _link_aside(store, plan.aside)
+    written: set[bytes] = set()
     for name in plan.aside:
-        keep = {
+        whole = {
             digest: at
             for digest, at in packs.objects.items()
             if at.pack == name and digest not in damage.damaged
         }
-        if keep:
-            rewrite(store, packs, keep, os.stat(name, dir_fd=store.packs).st_mtime_ns)
+        if whole:
+            written.update(rewrite(store, packs, whole, os.stat(name, dir_fd=store.packs).st_mtime_ns))
+    written.update(_store_found(store, packs, damage, plan, present))
+    for name in plan.aside:
+        if name not in written:
+            disk.unlink(name, store.packs)
+    disk.sync(store.packs)
+    for path in plan.modes:
+        _close_to_others(store, path)
+
+
+def _store_found(
+    store: Store, packs: Packs, damage: Damage, plan: RepairPlan, present: _Present
+) -> list[bytes]:
     with PackWriter(store, _Without(store, packs, damage)) as writer:
         reader = ContentReader(writer)
-        for path in sources.files.values():
-            parent, _, name = path.rpartition(b"/")
-            with disk.directory(parent, store.root_fd) as at:
-                reader.read(name, at, None)
-        for digest, (_, data) in sources.listings.items():
-            writer.add(digest, data)
+        for item in plan.lost:
+            if item.object in present.listings:
+                writer.add(item.object, present.listings[item.object])
+            elif item.source is not None:
+                parent, _, name = item.source.rpartition(b"/")
+                with disk.directory(parent, store.root_fd) as at:
+                    reader.read(name, at, None)
         writer.finish()
-    _set_aside(store, plan.aside)
-    for path in plan.modes:
-        parent, _, name = path.rpartition(b"/")
-        with disk.directory(parent, store.base) as at:
-            fd = os.open(name or b".", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
-            try:
-                disk.set_mode(fd, 0o700 if stat.S_ISDIR(os.fstat(fd).st_mode) else 0o600)
-            finally:
-                os.close(fd)
+        return writer.finished
+
+
+def _close_to_others(store: Store, path: bytes) -> None:
+    parent, _, name = path.rpartition(b"/")
+    with disk.directory(parent, store.base) as at:
+        fd = disk.open_file(name, at)
+        try:
+            disk.set_mode(fd, 0o700 if stat.S_ISDIR(os.fstat(fd).st_mode) else 0o600)
+        finally:
+            os.close(fd)
 
 
 class _Without(Packs):
@@ -174,7 +181,7 @@ class _Without(Packs):
         return digest not in self._lost and self._packs.has(digest, size)
 
 
-def _set_aside(store: Store, packs: tuple[bytes, ...]) -> None:
+def _link_aside(store: Store, packs: tuple[bytes, ...]) -> None:
     if not packs:
         return
     try:
@@ -184,8 +191,10 @@ def _set_aside(store: Store, packs: tuple[bytes, ...]) -> None:
     fd = disk.open_directory(ASIDE, store.base)
     try:
         for name in packs:
-            disk.rename(name, store.packs, name, fd)
+            try:
+                disk.link(name, store.packs, name, fd)
+            except FileExistsError:  # set aside by a repair that was cut off
+                pass
         disk.sync(fd)
-        disk.sync(store.packs)
     finally:
         os.close(fd)

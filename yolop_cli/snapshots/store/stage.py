@@ -18,7 +18,7 @@ from yolop_cli.snapshots.store.packs import CHUNK, DamagedError, Packs
 from yolop_cli.snapshots.store.plan import MODE, Change, RestorePlan
 from yolop_cli.snapshots.store.trees import FILE, SYMLINK, Entry
 
-_ZEROS = bytes(4096)
+_ZEROS = bytes(64 << 10)
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
@@ -90,11 +90,16 @@ def _stage_file(store: Store, packs: Packs, change: Change, temporary: bytes, *,
 
 
 def _write_sparse(fd: int, chunk: bytes) -> None:
-    """Write a chunk, leaving holes where a large one holds nothing but zeros."""
-    if len(chunk) >= len(_ZEROS) and chunk.startswith(_ZEROS) and chunk.count(0) == len(chunk):
-        os.lseek(fd, len(chunk), os.SEEK_CUR)
-    else:
+    """Write a chunk, leaving holes where it holds nothing but zeros for long."""
+    if _ZEROS not in chunk:
         disk.write(fd, chunk)
+        return
+    for start in range(0, len(chunk), len(_ZEROS)):
+        block = chunk[start : start + len(_ZEROS)]
+        if block == _ZEROS:
+            os.lseek(fd, len(block), os.SEEK_CUR)
+        else:
+            disk.write(fd, block)
 
 
 def _give_owner_and_mode(store: Store, fd: int, path: bytes, after: Entry) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from yolop_cli.errors import StorageError
@@ -78,17 +78,18 @@ def assess(
     packs: Packs,
     *,
     quick: bool = False,
+    instead: Mapping[str, bytes] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Damage:
-    """Everything that is wrong with the objects of the store."""
+    """Everything that is wrong with the objects of the store; ``instead`` as for ``Reach``."""
     manifests, unreadable = load_all(store)
-    reach = Reach(packs)
+    reach = Reach(packs, instead or {})
     for manifest in manifests:
         reach.add(manifest.tree)
     objects = dict(reach.broken)
     damaged = {digest for digest in reach.broken if digest in packs.objects}
-    done = read = 0
-    for digest, size in sorted(reach.blobs.items()):
+    read = 0
+    for done, (digest, size) in enumerate(sorted(reach.blobs.items()), 1):
         if not packs.has(digest, size):
             objects[digest] = f"the store lacks the object {digest}"
         elif not quick:
@@ -97,7 +98,6 @@ def assess(
             except StorageError as error:
                 objects[digest] = error.message
                 damaged.add(digest)
-        done += 1
         if progress is not None:
             progress(done, len(reach.blobs))
     return Damage(tuple(manifests), unreadable, dict(packs.damaged), objects, frozenset(damaged), reach, read)
