@@ -26,6 +26,12 @@ COMMANDS = {
     "rewind": ("yolop_cli.cli.rewind", "rewind", "Preview a restore, then apply it with its token.", _BACK),
     "undo": ("yolop_cli.cli.rewind", "undo", "Go back to before the last turn.", _BACK),
     "redo": ("yolop_cli.cli.rewind", "redo", "Take the last restore back.", _BACK),
+    "snapshot": (
+        "yolop_cli.cli.snapshots",
+        "snapshot",
+        "Snapshots of directories without git.",
+        _BACK,
+    ),
     "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
     "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
 }

@@ -38,7 +38,7 @@ for number in range(rounds):
         pass
     except Exception as error:
         from yolop_cli.errors import NotFoundError, StorageError
-        # Another process's edit in the middle of a restore undoes it; a snapshot may be pruned before it is used.
+        # An edit in the middle of a restore undoes it; a snapshot may be pruned before it is used.
         if not isinstance(error, NotFoundError) and "as they were before" not in str(error):
             raise
 """

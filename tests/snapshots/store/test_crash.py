@@ -1,4 +1,4 @@
-"""Killed, or without room, at any call that touches the disk: nothing half, nothing lost, leftovers collected."""
+"""Killed, or failing, at any call that touches the disk: nothing half, nothing lost, leftovers collected."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def check_store(place: Place) -> None:
 def check_files(scene: Scene, place: Place) -> None:
     """The old files, or the new ones, or a mixture that the safety snapshot undoes; nothing torn."""
     state = place.state()
-    whole = {entry for entry in (*scene.old.values(), *scene.new.values())}
+    whole = {*scene.old.values(), *scene.new.values()}
     allowed = whole | {Entry("directory", mode, "") for mode in (0o700, 0o755, 0o555)}
     for path, entry in state.items():
         assert entry in allowed, f"{path!r} is neither old nor new: {entry}"

@@ -1,4 +1,4 @@
-"""Whatever a directory holds comes back, from whatever it became, and the way back from there leads back too."""
+"""Whatever a directory holds comes back, from whatever it became, and the way back leads back too."""
 
 from __future__ import annotations
 

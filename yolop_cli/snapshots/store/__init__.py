@@ -11,9 +11,10 @@ and what is checked before it is believed.
 """
 
 from yolop_cli.snapshots.store.capture import create
-from yolop_cli.snapshots.store.differ import Difference, diff
+from yolop_cli.snapshots.store.differ import Difference, contents, diff
 from yolop_cli.snapshots.store.gc import GcPlan, collect
 from yolop_cli.snapshots.store.layout import Store, has_store, is_snapshot_id, opened
+from yolop_cli.snapshots.store.locks import is_restoring
 from yolop_cli.snapshots.store.manifest import (
     Label,
     Manifest,
@@ -45,7 +46,7 @@ from yolop_cli.snapshots.store.restore import (
 from yolop_cli.snapshots.store.retention import Pruned, delete, plan_prune, prune, prune_after
 from yolop_cli.snapshots.store.settings import Retention, Settings, seconds
 from yolop_cli.snapshots.store.settings import load as load_settings
-from yolop_cli.snapshots.store.transfer import Copied, copy
+from yolop_cli.snapshots.store.transfer import Copied, copy, plan_copy
 from yolop_cli.snapshots.store.verify import Finding, Verified, verify
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "Verified",
     "carry_out",
     "collect",
+    "contents",
     "copy",
     "create",
     "delete",
@@ -84,11 +86,13 @@ __all__ = [
     "from_document",
     "has_store",
     "interrupted",
+    "is_restoring",
     "is_snapshot_id",
     "load",
     "load_all",
     "load_settings",
     "opened",
+    "plan_copy",
     "plan_prune",
     "plan_restore",
     "prepare",

@@ -26,6 +26,15 @@ class Difference:
     changes: tuple[Change, ...]
 
 
+def contents(store: Store, snapshot: Manifest) -> list[tuple[bytes, Entry]]:
+    """All that a snapshot holds, in the order of paths. Raises ``StorageError`` when a listing is damaged."""
+    with disk.reporting("list the snapshot"), locks.working(store, "show"), Packs(store) as packs:
+        empty = ""
+        changes = _changes(empty, snapshot.tree, lambda digest: decode(packs.read(digest)))
+        found = [(change.path, change.after) for change in changes if change.after is not None]
+        return sorted(found, key=lambda item: item[0])
+
+
 def diff(
     store: Store, base: Manifest, other: Manifest | None = None, progress: Progress | None = None
 ) -> Difference:

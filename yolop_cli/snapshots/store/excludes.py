@@ -44,8 +44,8 @@ def _compiled(patterns: tuple[str, ...]) -> Matcher:
 
 
 def _everything_inside(pattern: str) -> str:
-    # The library takes the directory itself for a match of "dist/**", which git does not, and which would hide
-    # what "!dist/keep" takes back; "dist/*" says the same.
+    # The library takes the directory itself for a match of "dist/**", which git does not, and which would
+    # hide what "!dist/keep" takes back; "dist/*" says the same.
     return pattern[:-1] if pattern.endswith("/**") else pattern
 
 

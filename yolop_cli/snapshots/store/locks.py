@@ -86,6 +86,18 @@ def changing_files(store: Store, patience: float | None = None) -> Iterator[None
         yield
 
 
+def is_restoring(store: Store) -> bool:
+    """Whether a restore changes the files right now."""
+    fd = _open_lock(store, WORKSPACE_LOCK)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def _alive(store: Store) -> Iterator[str]:
     for name in os.listdir(store.locks):
         raw = os.fsencode(name)

@@ -36,6 +36,16 @@ def copy(source: Store, snapshot: Manifest, target: Store, *, dry_run: bool = Fa
                 return _copy(snapshot, target, have, there, dry_run=dry_run)
 
 
+def plan_copy(source: Store, snapshot: Manifest) -> Copied:
+    """What copying into a directory without a store would write. Raises as ``copy``."""
+    with disk.reporting("plan the copy"), locks.working(source, "copy"), Packs(source) as have:
+        reach = _reach(snapshot, have)
+        for digest in reach.objects:
+            _check(have, digest)
+        stored = sum(have.objects[digest].stored for digest in reach.objects)
+        return Copied(snapshot, len(reach.objects), stored, already_there=False)
+
+
 def _copy(snapshot: Manifest, target: Store, have: Packs, there: Packs, *, dry_run: bool) -> Copied:
     made = manifest.moved(snapshot, target)
     if manifest.exists(target, snapshot.id):
@@ -43,15 +53,11 @@ def _copy(snapshot: Manifest, target: Store, have: Packs, there: Packs, *, dry_r
         if present.tree != snapshot.tree:
             raise RefusedError(f"{target.root} has another snapshot {snapshot.id}")
         return Copied(present, 0, 0, already_there=True)
-    reach = Reach(have)
-    reach.add(snapshot.tree)
-    for digest, why in reach.broken.items():
-        raise DamagedError(why, details={"object": digest})
+    reach = _reach(snapshot, have)
     missing = [digest for digest in sorted(reach.objects) if not _has(have, there, digest)]
     with PackWriter(target, there) as writer:
         for digest in missing:
-            for _ in have.stream(digest):  # checks it against its hash
-                pass
+            _check(have, digest)
             location = have.objects[digest]
             if not dry_run:
                 writer.add_stored(digest, have.stored_bytes(location), location.size, location.codec)
@@ -60,6 +66,19 @@ def _copy(snapshot: Manifest, target: Store, have: Packs, there: Packs, *, dry_r
             manifest.save(target, made)
         stored = sum(have.objects[digest].stored for digest in missing)
         return Copied(made, len(missing), stored, already_there=False)
+
+
+def _reach(snapshot: Manifest, have: Packs) -> Reach:
+    reach = Reach(have)
+    reach.add(snapshot.tree)
+    for digest, why in reach.broken.items():
+        raise DamagedError(why, details={"object": digest})
+    return reach
+
+
+def _check(have: Packs, digest: str) -> None:
+    for _ in have.stream(digest):  # the hash is compared after the last chunk
+        pass
 
 
 def _has(have: Packs, there: Packs, digest: str) -> bool:
