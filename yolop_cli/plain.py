@@ -55,8 +55,9 @@ def take(
     root: Path, label: Label | None = None, wishes: Wishes | None = None, progress: Progress | None = None
 ) -> Taken:
     """Take a snapshot of a directory; its store is made when there is none. Raises as ``store.create``."""
-    settings, wanted = snapshots.load_settings(root), wishes or Wishes()
+    wanted = wishes or Wishes()
     with snapshots.opened(root, create=True) as store:
+        settings = snapshots.load_settings(store.root)
         made = snapshots.create(store, label=label, rules=_rules(settings, wanted), progress=progress)
         limits = Retention(
             settings.retention.keep_last if wanted.keep_last is None else wanted.keep_last,
@@ -80,8 +81,8 @@ def restore(
     A process that works in the directory refuses it with ``BusyError``; with ``force`` the restore goes on
     once a dry run has shown that it can be made. Raises as ``store.restore``.
     """
-    settings = snapshots.load_settings(root)
     with snapshots.opened(root) as store:
+        settings = snapshots.load_settings(store.root)
         target = snapshots.find(store, snapshot)
         at_work = writers.writers(store.root)
         if dry_run:

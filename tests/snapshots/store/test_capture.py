@@ -23,7 +23,7 @@ from yolop_cli.snapshots.store.trees import entry_at
 def held(place: Place, snapshot: snapshots.Manifest, path: bytes) -> bytes | None:
     """The content or link text a snapshot has at a path."""
     with snapshots.opened(place.root) as store, Packs(store) as packs:
-        entry = entry_at(packs.read, snapshot.tree, path)
+        entry = entry_at(packs.listing, snapshot.tree, path)
         if entry is None:
             return None
         return packs.read(entry.hash) if entry.type == "file" else entry.target
@@ -119,8 +119,8 @@ def test_patterns_leave_out_what_they_match_and_everything_under_it(place: Place
     assert made.stats.files == 2
     assert held(place, made, b"keep.log") and held(place, made, b"build2")
     with snapshots.opened(place.root) as store, Packs(store) as packs:
-        assert entry_at(packs.read, made.tree, b"build") is None
-        assert entry_at(packs.read, made.tree, b"dist") is not None
+        assert entry_at(packs.listing, made.tree, b"build") is None
+        assert entry_at(packs.listing, made.tree, b"dist") is not None
 
 
 def test_a_pattern_takes_back_what_another_left_out(place: Place) -> None:

@@ -159,7 +159,7 @@ def tree_at(place: Place, made: Manifest, path: bytes) -> str:
     from yolop_cli.snapshots.store.trees import entry_at
 
     with snapshots.opened(place.root) as store, Packs(store) as packs:
-        found = entry_at(packs.read, made.tree, path)
+        found = entry_at(packs.listing, made.tree, path)
         assert found is not None
         return found.hash
 

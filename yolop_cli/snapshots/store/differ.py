@@ -12,7 +12,7 @@ from yolop_cli.snapshots.store.packs import Packs
 from yolop_cli.snapshots.store.plan import ADDED, DELETED, MODE, MODIFIED, TYPE, Change
 from yolop_cli.snapshots.store.restore import scope_of
 from yolop_cli.snapshots.store.scan import Progress, walk
-from yolop_cli.snapshots.store.trees import DIRECTORY, Entry, Listing, decode
+from yolop_cli.snapshots.store.trees import DIRECTORY, Entry, Listing
 
 ReadListing = Callable[[str], Listing]
 
@@ -30,7 +30,7 @@ def contents(store: Store, snapshot: Manifest) -> list[tuple[bytes, Entry]]:
     """All that a snapshot holds, in the order of paths. Raises ``StorageError`` when a listing is damaged."""
     with disk.reporting("list the snapshot"), locks.working(store, "show"), Packs(store) as packs:
         empty = ""
-        changes = _changes(empty, snapshot.tree, lambda digest: decode(packs.read(digest)))
+        changes = _changes(empty, snapshot.tree, packs.listing)
         found = [(change.path, change.after) for change in changes if change.after is not None]
         return sorted(found, key=lambda item: item[0])
 
@@ -45,13 +45,13 @@ def diff(
     """
     with disk.reporting("compare"), locks.working(store, "diff"), Packs(store) as packs:
         if other is not None:
-            return _difference(base.tree, other.tree, lambda digest: decode(packs.read(digest)))
+            return _difference(base.tree, other.tree, packs.listing)
         with locks.reading_files(store):
             scan = walk(store, scope_of(base, packs), state.load(store), progress=progress)
         present = {at.tree: at for at in scan.directories}
 
         def listing(digest: str) -> Listing:
-            return present[digest].listing() if digest in present else decode(packs.read(digest))
+            return present[digest].listing() if digest in present else packs.listing(digest)
 
         return _difference(base.tree, scan.tree, listing)
 

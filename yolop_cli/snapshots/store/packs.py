@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from yolop_cli.errors import StorageError
 from yolop_cli.snapshots.store import disk
 from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.trees import Entry, decode
 
 HEAD = b"YSTPACK1"
 END = b"YSTPEND1"
@@ -86,6 +87,10 @@ class Packs:
     def read(self, digest: str) -> bytes:
         """The content of an object, checked against its hash. Raises ``DamagedError``."""
         return b"".join(self.stream(digest))
+
+    def listing(self, digest: str) -> dict[bytes, Entry]:
+        """The listing a tree holds. Raises ``StorageError`` when it is missing, damaged or no listing."""
+        return decode(self.read(digest))
 
     def stream(self, digest: str) -> Iterator[bytes]:
         """The content in chunks; the hash is known to match once the last chunk was taken.

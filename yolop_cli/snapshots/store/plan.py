@@ -19,10 +19,10 @@ from yolop_cli.snapshots.store.layout import HOME, Store
 from yolop_cli.snapshots.store.manifest import Manifest
 from yolop_cli.snapshots.store.scan import EXCLUDED, SPECIAL, Directory, Scan
 from yolop_cli.snapshots.store.state import Row
-from yolop_cli.snapshots.store.trees import DIRECTORY, Entry, decode
+from yolop_cli.snapshots.store.trees import DIRECTORY, Entry, Listing
 
 ADDED, MODIFIED, DELETED, TYPE, MODE = "added", "modified", "deleted", "type", "mode"
-ReadTree = Callable[[str], bytes]
+ReadListing = Callable[[str], Listing]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RestorePlan:
 
 
 def compare(
-    store: Store, scan: Scan, target: Manifest, read: ReadTree, excluded_here: Matcher | None = None
+    store: Store, scan: Scan, target: Manifest, listing: ReadListing, excluded_here: Matcher | None = None
 ) -> RestorePlan:
     """The plan that takes the files a walk saw to what a snapshot holds.
 
@@ -86,7 +86,7 @@ def compare(
     Raises ``DeniedError`` with the paths when a change could not be undone from a safety snapshot, or a
     directory cannot be read or written; ``StorageError`` when a tree is missing or damaged.
     """
-    comparison = _Comparison(scan, read)
+    comparison = _Comparison(scan, listing)
     comparison.run(target.tree)
     changes = tuple(sorted(comparison.changes, key=lambda change: change.path))
     denied = comparison.denied
@@ -108,8 +108,8 @@ def compare(
 
 
 class _Comparison:
-    def __init__(self, scan: Scan, read: ReadTree):
-        self.scan, self.read = scan, read
+    def __init__(self, scan: Scan, listing: ReadListing):
+        self.scan, self.listing = scan, listing
         self.changes: list[Change] = []
         self.kept: list[Kept] = []
         self.denied: list[tuple[bytes, str]] = []
@@ -132,7 +132,7 @@ class _Comparison:
                 waiting.extend(self._directory(directory, target))
 
     def _directory(self, directory: Directory, tree: str) -> Iterator[tuple[Directory, str]]:
-        listing = decode(self.read(tree))
+        listing = self.listing(tree)
         for name, after in listing.items():
             if name in ALWAYS:
                 continue
@@ -170,7 +170,7 @@ class _Comparison:
         waiting = [(path, tree)]
         while waiting:
             at, tree = waiting.pop()
-            for name, after in decode(self.read(tree)).items():
+            for name, after in self.listing(tree).items():
                 if name in ALWAYS:
                     continue
                 self.changes.append(Change(at + b"/" + name, ADDED, None, after))
@@ -213,7 +213,7 @@ class _Comparison:
         """The snapshot holds something where a thing lies that is left alone."""
         if reason in (EXCLUDED, SPECIAL):
             return
-        if reason == UNREADABLE and after.type == DIRECTORY and not decode(self.read(after.hash)):
+        if reason == UNREADABLE and after.type == DIRECTORY and not self.listing(after.hash):
             return
         self.denied.append((path, f"cannot be kept in a safety snapshot: {reason}"))
 

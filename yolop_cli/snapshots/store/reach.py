@@ -33,7 +33,7 @@ class Reach:
             if digest in self.listings or digest in self.broken:
                 continue
             try:
-                listing = decode(self.packs.read(digest))
+                listing = self.packs.listing(digest)
             except StorageError as error:
                 self.broken[digest] = error.message
                 if digest not in self.instead:

@@ -6,6 +6,7 @@ by the next command, which can put the safety snapshot back.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -151,14 +152,15 @@ def refuse_busy(store: Store, busy: tuple[str, ...], *, force: bool) -> None:
 def scope_of(target: Manifest, packs: Packs) -> Scope:
     """How to walk for a restore of ``target``: by its own rules, and taking in whatever it holds."""
     leave = {item.path: item.reason for item in target.skipped}
-    return Scope(target.rules, leave, cover=lambda path: entry_at(packs.read, target.tree, path) is not None)
+    listing = functools.lru_cache(maxsize=64)(packs.listing)
+    return Scope(target.rules, leave, cover=lambda path: entry_at(listing, target.tree, path) is not None)
 
 
 def _compare(
     store: Store, scan: Scan, target: Manifest, packs: Packs, settings: Settings | None
 ) -> RestorePlan:
     here = settings.rules.exclude if settings is not None else ()
-    return compare(store, scan, target, packs.read, matcher(here))
+    return compare(store, scan, target, packs.listing, matcher(here))
 
 
 def _commit_safety(store: Store, capture: Capture, plan: RestorePlan, label: Label | None) -> Manifest | None:
@@ -213,7 +215,7 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException) -> None:
     try:
         with Packs(store) as packs:
             scan = walk(store, scope_of(safety, packs), state.load(store))
-            plan = compare(store, scan, safety, packs.read)
+            plan = compare(store, scan, safety, packs.listing)
             with stage.staged(store, packs, plan) as ready:
                 apply.carry_out(store, plan, ready)
         _clear(store)

@@ -265,7 +265,7 @@ class _Walk:
         ):
             return EXCLUDED
         if is_file:
-            if self._limit(directory, name, status.st_size) is not None:
+            if status.st_size > self.rules.max_file_bytes and not self._is_covered(directory, name):
                 return TOO_LARGE
             if self.rules.refuse_hard_links and status.st_nlink > 1:
                 return HARD_LINK
@@ -278,12 +278,8 @@ class _Walk:
             return False
         return name in (known.directories if is_directory else known.files if is_file else known.links)
 
-    def _limit(self, directory: Directory, name: bytes, size: int) -> int | None:
-        """The limit of size that a file of this size is over, or None."""
-        limit, cover = self.rules.max_file_bytes, self.scope.cover
-        if size <= limit or (cover is not None and cover(directory.child(name))):
-            return None
-        return limit
+    def _is_covered(self, directory: Directory, name: bytes) -> bool:
+        return self.scope.cover is not None and self.scope.cover(directory.child(name))
 
     def _take(self, directory: Directory, name: bytes, status: os.stat_result, fd: int) -> None:
         if stat.S_ISDIR(status.st_mode):
@@ -294,8 +290,8 @@ class _Walk:
             except OSError:  # gone, or no longer a link
                 self._leave(directory, name, CHANGING)
         elif stat.S_ISREG(status.st_mode):
-            covered = self.scope.cover is not None and self.scope.cover(directory.child(name))
-            outcome = self.reader.read(name, fd, None if covered else self.rules.max_file_bytes)
+            limit = self.rules.max_file_bytes
+            outcome = self.reader.read(name, fd, limit if status.st_size <= limit else None)
             if isinstance(outcome, str):
                 self._leave(directory, name, outcome)
             elif outcome is not None:

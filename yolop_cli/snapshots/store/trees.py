@@ -68,15 +68,15 @@ def decode(data: bytes) -> dict[bytes, Entry]:
     return listing
 
 
-def entry_at(read: Callable[[str], bytes], root: str, path: bytes) -> Entry | None:
-    """The entry at a relative path below the tree ``root``, or None. ``read`` gives an object by its hash."""
+def entry_at(listing: Callable[[str], Listing], root: str, path: bytes) -> Entry | None:
+    """The entry at a relative path below the tree ``root``, or None. ``listing`` gives a tree by its hash."""
     parts = path.split(b"/")
     for part in parts[:-1]:
-        below = decode(read(root)).get(part)
+        below = listing(root).get(part)
         if below is None or below.type != DIRECTORY:
             return None
         root = below.hash
-    return decode(read(root)).get(parts[-1])
+    return listing(root).get(parts[-1])
 
 
 def _to_json(name: bytes, entry: Entry) -> dict[str, Any]:
