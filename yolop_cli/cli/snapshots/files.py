@@ -139,7 +139,7 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
     screen = invocation.screen
     with store_of(invocation, root) as store:
         one = snapshots.find(store, snapshot_id)
-        entries = list(snapshots.contents(store, one)) if files else None
+        entries = list(snapshots.entries(store, one)) if files else None
 
     def render() -> None:
         stats = one.stats

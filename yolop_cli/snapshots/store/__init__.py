@@ -11,7 +11,7 @@ and what is checked before it is believed.
 """
 
 from yolop_cli.snapshots.store.capture import create
-from yolop_cli.snapshots.store.differ import Difference, contents, diff
+from yolop_cli.snapshots.store.differ import Difference, diff, entries
 from yolop_cli.snapshots.store.gc import GcPlan, collect
 from yolop_cli.snapshots.store.layout import Store, has_store, is_snapshot_id, opened
 from yolop_cli.snapshots.store.locks import is_restoring
@@ -75,11 +75,11 @@ __all__ = [
     "Verified",
     "carry_out",
     "collect",
-    "contents",
     "copy",
     "create",
     "delete",
     "diff",
+    "entries",
     "exists",
     "find",
     "find_id",

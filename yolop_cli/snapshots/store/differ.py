@@ -26,7 +26,7 @@ class Difference:
     changes: tuple[Change, ...]
 
 
-def contents(store: Store, snapshot: Manifest) -> list[tuple[bytes, Entry]]:
+def entries(store: Store, snapshot: Manifest) -> list[tuple[bytes, Entry]]:
     """All that a snapshot holds, in the order of paths. Raises ``StorageError`` when a listing is damaged."""
     with disk.reporting("list the snapshot"), locks.working(store, "show"), Packs(store) as packs:
         empty = ""
