@@ -247,6 +247,54 @@ def test_refusals(story: Story) -> None:
     story.refuse("rewind", "apply", token, code=8)
 
 
+def test_snapshots_of_a_plain_directory(box: Sandbox) -> None:
+    story = Story(box)
+    root, fork = box.root / "plain", box.root / "fork"
+    fork.mkdir()
+    box.write("a.txt", "one\n", at=root)
+    box.write("log/x.log", "log\n", at=root)
+    box.write("large", b"x" * 2000, at=root)
+    (root / "link").symlink_to("a.txt")
+    box.write(NOT_UTF8, b"\0\xff", at=root)
+
+    def run(verb: str, *words: str | Path, code: int = 0) -> Any:
+        return story.run("snapshot", verb, *words, "--root", root, code=code, session=False)
+
+    assert run("list")["snapshots"] == []
+    first = run("create", "--exclude", "*.log", "--max-file-bytes", "1000", "--label", "first")
+    assert first["skipped"] == [{"path": "large", "reason": "too-large"}]
+    run("show", first["id"], "--files")
+    box.write("a.txt", "two\n", at=root)
+    box.write("new", "n\n", at=root)
+    (root / "link").unlink()
+    second = run("create", "--keep-last", "5")
+    assert run("create", "--keep-last", "2")["pruned"]["deleted"] == [first["id"]]
+    run("diff", second["id"], "latest")
+    box.write("a.txt", "three\n", at=root)
+    assert run("diff", second["id"], "--exit-code", code=1)["counts"]["modified"] == 1
+    assert run("restore", second["id"], "--dry-run")["safety_snapshot_id"] is None
+    done = run("restore", second["id"])
+    assert done["restored"] == ["a.txt"] and done["safety_snapshot_id"]
+    run("copy", second["id"], "--to", fork, "--dry-run")
+    run("copy", second["id"], "--to", fork)
+    run("list")
+    run("prune", "--keep-last", "2", "--dry-run")
+    run("prune", "--keep-last", "2", "--grace", "0")
+    run("gc", "--dry-run")
+    assert run("verify", "--quick")["ok"]
+    (root / "a.txt").write_text("lost\n")
+    kept = run("create")
+    for pack in (root / ".cogitator" / "checkpoints" / "packs").iterdir():
+        pack.unlink()
+    assert not run("verify", code=1)["ok"]
+    assert run("repair", code=1)["needed"]
+    run("repair", "--apply", code=1)
+    manifest = root / ".cogitator" / "checkpoints" / "manifests" / f"{kept['id']}.json"
+    assert story.run("schema", "validate", "--schema", "snapshot-manifest", manifest, session=False)["ok"]
+    run("delete", kept["id"])
+    story.refuse("snapshot", "show", "snap_ffff", "--root", root, code=3, session=False)
+
+
 def test_schemas_and_demo(box: Sandbox) -> None:
     story = Story(box)
     for item in story.run("schema", "list", session=False)["schemas"]:

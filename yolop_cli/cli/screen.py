@@ -75,6 +75,17 @@ class Screen:
             write_error(f"warning: {text.clean(words)}\n")
 
     @contextmanager
+    def counter(self, words: str) -> Iterator[Callable[[str], None] | None]:
+        """A spinner with a count on standard error, for work of unknown length; None when not a terminal."""
+        if not sys.stderr.isatty():
+            yield None
+            return
+        from rich.console import Console
+
+        with Console(stderr=True, no_color=not self.color).status(words) as status:
+            yield lambda count: status.update(f"{words}: {count}")
+
+    @contextmanager
     def progress(self, words: str, total: int) -> Iterator[Callable[[], None]]:
         """A bar on standard error while long work runs, when that is a terminal; gives the step to call."""
         if not sys.stderr.isatty() or total < 2:

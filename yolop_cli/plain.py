@@ -1,0 +1,132 @@
+"""Snapshots of a plain directory as a user means them: its settings, who works in it, and its retention.
+
+The store itself knows nothing of processes and applies no settings; here both meet it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from yolop_cli import paths, writers
+from yolop_cli.errors import BusyError
+from yolop_cli.snapshots import store as snapshots
+from yolop_cli.snapshots.store import Label, Manifest, Pruned, RestorePlan, Retention, Rules, Settings, Store
+from yolop_cli.snapshots.store.scan import Progress
+from yolop_cli.writers import Writer
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What one command asks for beyond the settings of the directory; None leaves it to them."""
+
+    exclude: tuple[str, ...] = ()
+    max_file_bytes: int | None = None
+    refuse_hard_links: bool = False
+    keep_last: int | None = None
+    keep_within: float | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A snapshot, and the retention that followed it (None when nothing went)."""
+
+    snapshot: Manifest
+    pruned: Pruned | None
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A restore, or the plan of one; ``writers`` worked in the directory, and were passed over if it ran."""
+
+    plan: RestorePlan
+    dry_run: bool
+    writers: tuple[Writer, ...]
+    safety: Manifest | None = None
+    pruned: Pruned | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a restore is refused, unless forced, for the processes at work."""
+        return bool(self.writers)
+
+
+def take(
+    root: Path, label: Label | None = None, wishes: Wishes | None = None, progress: Progress | None = None
+) -> Taken:
+    """Take a snapshot of a directory; its store is made when there is none. Raises as ``store.create``."""
+    wanted = wishes or Wishes()
+    with snapshots.opened(root, create=True) as store:
+        settings = snapshots.load_settings(store.root)
+        made = snapshots.create(store, label=label, rules=_rules(settings, wanted), progress=progress)
+        limits = Retention(
+            settings.retention.keep_last if wanted.keep_last is None else wanted.keep_last,
+            settings.retention.keep_within if wanted.keep_within is None else wanted.keep_within,
+        )
+        pruned = snapshots.prune_after(store, limits, protect=(made.id,), grace=settings.grace)
+        return Taken(made, pruned)
+
+
+def restore(
+    root: Path,
+    snapshot: str,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    label: Label | None = None,
+    progress: Progress | None = None,
+) -> Restored:
+    """Take a directory to what a snapshot holds, after a safety snapshot of what that changes.
+
+    A process that works in the directory refuses it with ``BusyError``; with ``force`` the restore goes on
+    once a dry run has shown that it can be made. Raises as ``store.restore``.
+    """
+    with snapshots.opened(root) as store:
+        settings = snapshots.load_settings(store.root)
+        target = snapshots.find(store, snapshot)
+        at_work = writers.writers(store.root)
+        if dry_run:
+            return Restored(snapshots.plan_restore(store, target, settings, progress), True, at_work)
+        if at_work and not force:
+            raise busy(store.root, at_work)
+        if at_work:
+            snapshots.plan_restore(store, target, settings, progress)
+        done = snapshots.restore(store, target, settings, label, progress)
+        pruned = _after(store, settings, target, done.safety)
+        return Restored(done.plan, False, at_work, done.safety, pruned)
+
+
+def busy(root: Path, at_work: tuple[Writer, ...]) -> BusyError:
+    """The refusal while processes work in a directory."""
+    first = at_work[0]
+    more = f" and {len(at_work) - 1} more" if len(at_work) > 1 else ""
+    return BusyError(
+        f"{first.name} (process {first.pid}){more} works in {root}",
+        hint="end it, or look at a dry run and go on with --force",
+        details={"writers": [writer_to_json(writer) for writer in at_work]},
+    )
+
+
+def writer_to_json(writer: Writer) -> dict[str, object]:
+    """A process at work, for JSON."""
+    return {"pid": writer.pid, "name": writer.name, "why": writer.why, "path": paths.to_json(writer.path)}
+
+
+def _rules(settings: Settings, wishes: Wishes) -> Rules:
+    rules = settings.rules
+    exclude = tuple(dict.fromkeys((*rules.exclude, *wishes.exclude)))
+    limit = rules.max_file_bytes if wishes.max_file_bytes is None else wishes.max_file_bytes
+    return replace(
+        rules,
+        exclude=exclude,
+        max_file_bytes=limit,
+        refuse_hard_links=rules.refuse_hard_links or wishes.refuse_hard_links,
+    )
+
+
+def _after(store: Store, settings: Settings, target: Manifest, safety: Manifest | None) -> Pruned | None:
+    if safety is None:
+        return None
+    return snapshots.prune_after(
+        store, settings.retention, protect=(target.id, safety.id), grace=settings.grace
+    )

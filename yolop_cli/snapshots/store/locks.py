@@ -1,0 +1,144 @@
+"""Who works in the store: markers, the collection's lock and the workspace's.
+
+A snapshot, a restore, a copy or a check leaves a marker in ``locks/`` while it works, and holds a ``flock``
+on it: the marker of a stopped process still counts, that of a dead one does not. A collection holds
+``gc.lock`` exclusively and sweeps nothing while a marker is alive; a marker is made under the same lock
+held shared. So a marker is either seen by the collection, or made after it ended, and what is reused is
+looked up only after the marker is there.
+
+``workspace.lock`` keeps two restores, or a restore and a snapshot, off the same files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from yolop_cli import clock, strict_json
+from yolop_cli.errors import BusyError
+from yolop_cli.snapshots.store import disk
+from yolop_cli.snapshots.store.layout import Store
+
+GC_LOCK = b"gc.lock"
+WORKSPACE_LOCK = b"workspace.lock"
+_LOCKS = (GC_LOCK, WORKSPACE_LOCK)
+PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Marker:
+    """One process at work: what it does, and the moment it began by the file system's clock."""
+
+    name: str
+    kind: str
+    began_ns: int
+
+
+@contextmanager
+def working(store: Store, kind: str, patience: float | None = None) -> Iterator[Marker]:
+    """Leave a marker while the block runs. Raises ``BusyError`` when a collection does not end in time."""
+    with _held(store, GC_LOCK, fcntl.LOCK_SH, patience, "a collection of the store is going on"):
+        name = f"{kind}.{os.getpid()}.{secrets.token_hex(4)}"
+        fd = disk.create(name.encode(), store.locks)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        disk.write(fd, strict_json.dumps({"kind": kind, "pid": os.getpid(), "since": clock.now()}) + b"\n")
+        yield Marker(name, kind, os.fstat(fd).st_mtime_ns)
+    finally:
+        disk.remove_quietly(name.encode(), store.locks)
+        os.close(fd)
+
+
+@contextmanager
+def collecting(store: Store) -> Iterator[tuple[str, ...] | None]:
+    """Hold ``gc.lock``: gives the names of the markers that are alive, or None when another collection runs.
+
+    The markers of dead processes are removed on the way.
+    """
+    fd = _open_lock(store, GC_LOCK)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        yield tuple(sorted(_alive(store)))
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def reading_files(store: Store, patience: float | None = None) -> Iterator[None]:
+    """Keep restores out while the files are read. Raises ``BusyError``."""
+    with _held(store, WORKSPACE_LOCK, fcntl.LOCK_SH, patience, "a restore is changing the files"):
+        yield
+
+
+@contextmanager
+def changing_files(store: Store, patience: float | None = None) -> Iterator[None]:
+    """Keep snapshots and other restores out while files are changed. Raises ``BusyError``."""
+    with _held(store, WORKSPACE_LOCK, fcntl.LOCK_EX, patience, "a snapshot or restore is going on"):
+        yield
+
+
+def is_restoring(store: Store) -> bool:
+    """Whether a restore changes the files right now."""
+    fd = _open_lock(store, WORKSPACE_LOCK)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _alive(store: Store) -> Iterator[str]:
+    for name in os.listdir(store.locks):
+        raw = os.fsencode(name)
+        if raw in _LOCKS:
+            continue
+        try:
+            fd = disk.open_file(raw, store.locks)
+        except OSError:  # a link or a socket planted here, or a marker whose owner has just ended
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield name
+        else:
+            disk.remove_quietly(raw, store.locks)
+        finally:
+            os.close(fd)
+
+
+def _open_lock(store: Store, name: bytes) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(name, flags, 0o600, dir_fd=store.locks)
+
+
+@contextmanager
+def _held(store: Store, name: bytes, how: int, patience: float | None, why: str) -> Iterator[None]:
+    fd = _open_lock(store, name)
+    try:
+        deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+        while True:
+            try:
+                fcntl.flock(fd, how | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise BusyError(
+                        f"{why} in {store.root}",
+                        hint="wait for it to end, then try again",
+                        details={"root": str(store.root)},
+                    ) from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,250 @@
+"""Restoring a snapshot: a plan, a safety snapshot of what it will change, and then exactly that plan.
+
+While files are changed ``restoring.json`` names both snapshots, so that a restore that was cut off is seen
+by the next command, which can put the safety snapshot back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from yolop_cli import clock, strict_json
+from yolop_cli.errors import BusyError, StaleError, StorageError, YolopError, os_reason
+from yolop_cli.snapshots.store import apply, disk, locks, manifest, stage, state
+from yolop_cli.snapshots.store.capture import Capture, capturing, commit
+from yolop_cli.snapshots.store.excludes import matcher
+from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.manifest import SAFETY, Label, Manifest
+from yolop_cli.snapshots.store.packs import Packs
+from yolop_cli.snapshots.store.plan import RestorePlan, compare
+from yolop_cli.snapshots.store.scan import Progress, Scan, Scope, walk
+from yolop_cli.snapshots.store.settings import Settings
+from yolop_cli.snapshots.store.trees import entry_at
+
+RESTORING = b"restoring.json"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan, and the safety snapshot that undoes it (None when there is nothing to change)."""
+
+    plan: RestorePlan
+    safety: Manifest | None
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A restore that changes files now or was cut off while it did."""
+
+    snapshot_id: str
+    safety_snapshot_id: str
+    began_at: str
+
+
+def plan_restore(
+    store: Store, target: Manifest, settings: Settings | None = None, progress: Progress | None = None
+) -> RestorePlan:
+    """What restoring ``target`` would do now. Writes nothing but a marker while it looks.
+
+    Raises exactly what the restore would: ``DeniedError`` for a change that could not be undone,
+    ``StorageError`` when a content is missing or damaged, ``BusyError`` while another restore changes the
+    files.
+    """
+    with disk.reporting("plan the restore"), locks.working(store, "plan"), locks.reading_files(store):
+        with Packs(store) as packs:
+            scan = walk(store, scope_of(target, packs), state.load(store), progress=progress)
+            plan = _compare(store, scan, target, packs, settings)
+            stage.check(packs, plan)
+            return plan
+
+
+def prepare(
+    store: Store,
+    target: Manifest,
+    settings: Settings | None = None,
+    label: Label | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """The plan, with the safety snapshot taken; no file is changed yet. Raises as ``plan_restore``."""
+    with disk.reporting("prepare the restore"), locks.working(store, "prepare") as marker:
+        with locks.reading_files(store), Packs(store) as packs:
+            with capturing(store, packs, scope_of(target, packs), marker, progress) as capture:
+                plan = _compare(store, capture.scan, target, packs, settings)
+                stage.check(packs, plan)
+                return Prepared(plan, _commit_safety(store, capture, plan, label))
+
+
+def carry_out(
+    store: Store,
+    target: Manifest,
+    safety: Manifest,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> RestorePlan:
+    """Restore ``target`` after ``prepare``, which took ``safety``; the plan that was carried out.
+
+    Raises ``StaleError`` when any file is no longer as the safety snapshot has it, and as ``restore``.
+    """
+    with disk.reporting("restore"), locks.working(store, "restore"), locks.changing_files(store):
+        with Packs(store) as packs:
+            scan = walk(store, scope_of(target, packs), state.load(store), progress=progress)
+            if scan.tree != safety.tree:
+                raise StaleError("the files changed since the preview", hint="look at a new preview")
+            plan = _compare(store, scan, target, packs, settings)
+            _change_files(store, packs, plan, safety)
+            return plan
+
+
+def restore(
+    store: Store,
+    target: Manifest,
+    settings: Settings | None = None,
+    label: Label | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Take the root to what ``target`` holds: plan, safety snapshot and restore in one.
+
+    Raises ``DeniedError``, ``BusyError``, ``StaleError`` or ``StorageError`` before anything changes. When it
+    fails later the files are put back and ``StorageError`` says so; when even that fails it names the safety
+    snapshot.
+    """
+    with disk.reporting("restore"), locks.working(store, "restore") as marker, locks.changing_files(store):
+        with (
+            Packs(store) as packs,
+            capturing(store, packs, scope_of(target, packs), marker, progress) as capture,
+        ):
+            plan = _compare(store, capture.scan, target, packs, settings)
+            if not plan.changes:
+                _clear_if_undone(store, target)
+                return Prepared(plan, None)
+            with stage.staged(store, packs, plan) as ready:
+                safety = _commit_safety(store, capture, plan, label)
+                assert safety is not None
+                _change_files(store, packs, plan, safety, ready)
+            return Prepared(plan, safety)
+
+
+def interrupted(store: Store) -> Interrupted | None:
+    """The restore that was cut off (or is going on, while the workspace lock is held), or None."""
+    data = disk.read_file(RESTORING, store.base)
+    if data is None:
+        return None
+    try:
+        value = strict_json.loads(data)
+        return Interrupted(value["snapshot_id"], value["safety_snapshot_id"], value["began_at"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def refuse_busy(store: Store, busy: tuple[str, ...], *, force: bool) -> None:
+    """Raise ``BusyError`` when processes work in the root, unless forced."""
+    if busy and not force:
+        raise BusyError(
+            f"{len(busy)} process(es) work in {store.root}: {', '.join(busy[:3])}",
+            hint="end them, or look at a dry run and use --force",
+            details={"processes": list(busy)},
+        )
+
+
+def scope_of(target: Manifest, packs: Packs) -> Scope:
+    """How to walk for a restore of ``target``: by its own rules, and taking in whatever it holds."""
+    leave = {item.path: item.reason for item in target.skipped}
+    listing = functools.lru_cache(maxsize=64)(packs.listing)
+    return Scope(target.rules, leave, cover=lambda path: entry_at(listing, target.tree, path) is not None)
+
+
+def _compare(
+    store: Store, scan: Scan, target: Manifest, packs: Packs, settings: Settings | None
+) -> RestorePlan:
+    here = settings.rules.exclude if settings is not None else ()
+    return compare(store, scan, target, packs.listing, matcher(here))
+
+
+def _commit_safety(store: Store, capture: Capture, plan: RestorePlan, label: Label | None) -> Manifest | None:
+    if not plan.changes:
+        return None
+    rules = capture.scan.rules
+    scan = replace(capture.scan, rules=replace(rules, max_file_bytes=max(rules.max_file_bytes, plan.largest)))
+    text = label or Label(text=f"before restoring {plan.snapshot_id}")
+    return commit(store, replace(capture, scan=scan), text, SAFETY)
+
+
+def _change_files(
+    store: Store,
+    packs: Packs,
+    plan: RestorePlan,
+    safety: Manifest,
+    ready: dict[bytes, bytes] | None = None,
+) -> None:
+    if ready is None:
+        with stage.staged(store, packs, plan) as made:
+            _change_files(store, packs, plan, safety, made)
+        return
+    try:
+        apply.check_still(store, plan)
+    except StaleError:
+        manifest.delete(store, (safety.id,))  # nothing was changed, so there is nothing to undo
+        raise
+    with _under_way(store, plan, safety):
+        try:
+            apply.carry_out(store, plan, ready)
+        except BaseException as error:
+            _put_back(store, safety, error)
+            raise
+
+
+@contextmanager
+def _under_way(store: Store, plan: RestorePlan, safety: Manifest) -> Iterator[None]:
+    """Say durably that files are being changed, until they are all changed or all put back."""
+    before = interrupted(store)
+    undo = safety.id
+    if before is not None and manifest.exists(store, before.safety_snapshot_id):
+        undo = before.safety_snapshot_id  # the files are a mixture already: that one has them whole
+    record = {"snapshot_id": plan.snapshot_id, "safety_snapshot_id": undo, "began_at": clock.now()}
+    disk.replace_file(RESTORING, store.base, strict_json.dumps(record) + b"\n", store.tmp)
+    yield
+    _clear(store)
+
+
+def _put_back(store: Store, safety: Manifest, cause: BaseException) -> None:
+    """Undo a restore that failed half-way. Always raises, unless the cause is no ``Exception``."""
+    why = os_reason(cause) if isinstance(cause, OSError) else str(cause) or type(cause).__name__
+    try:
+        with Packs(store) as packs:
+            scan = walk(store, scope_of(safety, packs), state.load(store))
+            plan = compare(store, scan, safety, packs.listing)
+            with stage.staged(store, packs, plan) as ready:
+                apply.carry_out(store, plan, ready)
+        _clear(store)
+    except (OSError, YolopError) as error:
+        second = os_reason(error) if isinstance(error, OSError) else error.message
+        raise StorageError(
+            f"the restore failed ({why}) and could not be undone ({second}): the files are a mixture",
+            hint=f"put them back with: snapshot restore {safety.id}",
+            details={"safety_snapshot_id": safety.id},
+        ) from cause
+    if isinstance(cause, StaleError):
+        raise cause
+    if isinstance(cause, Exception):
+        raise StorageError(
+            f"the restore failed ({why}); the files are as they were before",
+            details={"safety_snapshot_id": safety.id},
+        ) from cause
+
+
+def _clear(store: Store) -> None:
+    try:
+        disk.unlink(RESTORING, store.base)
+        disk.sync(store.base)
+    except FileNotFoundError:
+        pass
+
+
+def _clear_if_undone(store: Store, target: Manifest) -> None:
+    """An interrupted restore is over when the files are those of its safety snapshot or of its target."""
+    record = interrupted(store)
+    if record is not None and target.id in (record.safety_snapshot_id, record.snapshot_id):
+        _clear(store)
