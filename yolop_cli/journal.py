@@ -71,9 +71,9 @@ def append(
 ) -> AppendReport:
     """Append records (without line feeds) in one durable write.
 
-    ``readable`` says whether the last line is whole. If it is and lacks its line feed, the line feed is
-    written first. If it is not, its bytes go to ``rejected`` before they are cut off. On failure the
-    file is as it was, and ``StorageError`` says so.
+    ``readable`` says whether the last line is whole. If it is and the file does not end in a line feed,
+    that is written first (white space alone may need one too). If it is not, its bytes go to ``rejected``
+    before they are cut off. On failure no whole line is gone and no new one there; ``StorageError`` says so.
     """
     fd = files.open_regular_or_create(path)
     try:
@@ -104,9 +104,7 @@ def append_bytes(path: Path, data: bytes) -> None:
 
 def _settle_tail(fd: int, path: Path, readable: Callable[[bytes], bool], rejected: Path) -> AppendReport:
     last = _last_line(fd)
-    if last is None:
-        return AppendReport(b"", False)
-    if readable(last.data):
+    if last is None or readable(last.data):
         return AppendReport(b"", not _ends_with_line_feed(fd))
     fragment = last.data + (b"\n" if last.terminated else b"")
     append_bytes(rejected, last.data + b"\n")

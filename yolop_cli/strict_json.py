@@ -16,6 +16,12 @@ from typing import Any
 MAX_DEPTH = 127
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+# Every escape of a document; the group is an escape of half a pair.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F])|.)", re.DOTALL
+)
+# Strings whole, so that a bracket in one does not count.
+_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}])', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -50,10 +56,11 @@ def loads(data: bytes) -> Any:
         raise NotJsonError(_syntax_fault(text, error)) from None
     except RecursionError:
         raise _fault("depth", 0, f"more than {MAX_DEPTH} nested containers") from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise _fault("depth", 0, f"more than {MAX_DEPTH} nested containers")
+    # Looked for in the text: a value that a repeated key replaced makes the document unreadable too.
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _refuse_depth(text)
     if _SURROGATE_ESCAPE.search(text):
-        _refuse_lone_surrogates(value)
+        _refuse_lone_surrogates(text)
     return value
 
 
@@ -82,7 +89,7 @@ def _decode(data: bytes) -> str:
 
 
 def _syntax_fault(text: str, error: json.JSONDecodeError) -> JsonFault:
-    offset = len(text[: error.pos].encode("utf-8"))
+    offset = _offset(text, error.pos)
     if error.msg == "Extra data":
         return JsonFault("trailing", offset, "something follows the JSON document")
     words = error.msg.removesuffix(" at").removesuffix(" starting")
@@ -116,31 +123,25 @@ def _integer(text: str) -> int | float:
     return value if -(2**63) <= value < 2**64 else float(text)
 
 
-def _depth(value: Any) -> int:
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        item, depth = stack.pop()
-        if isinstance(item, dict | list):
-            deepest = max(deepest, depth)
-            children = item.values() if isinstance(item, dict) else item
-            stack.extend((child, depth + 1) for child in children)
-    return deepest
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for match in _BRACKET.finditer(text):
+        opens, closes = match.groups()
+        depth += 1 if opens else -1 if closes else 0
+        if depth > MAX_DEPTH:
+            raise _fault("depth", _offset(text, match.start()), f"more than {MAX_DEPTH} nested containers")
 
 
-def _refuse_lone_surrogates(value: Any) -> None:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            try:
-                item.encode("utf-8")
-            except UnicodeEncodeError:
-                raise _fault("surrogate", 0, "a \\u escape is half of a surrogate pair") from None
-        elif isinstance(item, dict):
-            stack.extend(item.keys())
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)
+def _refuse_lone_surrogates(text: str) -> None:
+    for match in _ESCAPE.finditer(text):
+        if match.group(1):
+            raise _fault(
+                "surrogate", _offset(text, match.start()), "a \\u escape is half of a surrogate pair"
+            )
+
+
+def _offset(text: str, position: int) -> int:
+    return len(text[:position].encode("utf-8"))
 
 
 _DECODER = json.JSONDecoder(

@@ -54,7 +54,7 @@ class Folded:
             or (self.baseline_end is not None and sequence <= self.baseline_end)
         ):
             return True
-        live = [*self.active_path, *([self.pending] if self.pending else [])]
+        live = [*self.active_path, *([self.pending] if self.pending is not None else [])]
         return any(
             self.nodes[name]["event_start"] <= sequence <= self.ends.get(name, sequence) for name in live
         )
@@ -69,6 +69,7 @@ def fold(found: list[dict[str, Any]]) -> Folded:
             state.baseline_end = record["baseline_end"]
         elif kind == "checkpoint_created":
             state.nodes[record["id"]] = record
+            state.ends.pop(record["id"], None)
             state.pending = record["id"]
         elif kind == "turn_completed":
             name = record["checkpoint_id"]

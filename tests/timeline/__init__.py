@@ -1,0 +1,1 @@
+"""The session directory and its files."""

@@ -27,7 +27,7 @@ def find(places: Places, named: str | None) -> SessionDirectory:
         return _of_directory(places)
     if ids.is_session_prefix(named):
         return _of_prefix(places, named)
-    if os.sep in named or ids.is_session_id(Path(named).name):
+    if os.sep in named or named == os.curdir:
         return open_directory(places.here / named)
     raise NotFoundError(f"no such session: {named!r}", hint=_LIST_HINT)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from yolop_cli import files
-from yolop_cli.errors import BusyError, NotFoundError
+from yolop_cli.errors import BusyError, NotFoundError, StorageError
 from yolop_cli.session.directory import SessionDirectory
 
 
@@ -75,9 +76,13 @@ def _probe(path: Path) -> bool:
 
 def _open_lock(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise files.failed("open the lock", path, error) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise StorageError(f"the lock {path} is not a regular file", details={"path": str(path)})
+    return fd
 
 
 def _open_events(path: Path) -> int | None:

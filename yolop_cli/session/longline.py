@@ -16,6 +16,7 @@ import orjson
 
 _CHUNK = 1 << 18
 _MEMBER_LIMIT = 4096
+_SPACE = b" \t\r"
 _STRUCTURE = re.compile(rb'["{}\[\],:]')
 _STRING_END = re.compile(rb'["\\]')
 
@@ -87,8 +88,7 @@ class _Scan:
             position = self._string(data, position) if self.in_string else self._outside(data, position)
 
     def result(self) -> dict[str, Any] | None:
-        whole = self.closed and not self.broken and not self.kept.strip()
-        return self.members if whole else None
+        return self.members if self.closed and not self.broken else None
 
     def _string(self, data: bytes, position: int) -> int:
         if self.escaped:
@@ -120,6 +120,8 @@ class _Scan:
             self._open(byte)
         elif byte in b"}]":
             self._close(byte)
+        elif not self.stack:
+            self.broken = True
         elif len(self.stack) == 1:
             if byte == b":":
                 key = self._scalar()
@@ -129,7 +131,7 @@ class _Scan:
             self._forget()
 
     def _open(self, byte: bytes) -> None:
-        if not self.stack and (self.closed or byte != b"{" or self.kept.strip()):
+        if not self.stack and (self.closed or byte != b"{"):
             self.broken = True
         if len(self.stack) == 1:
             self.overlong = True  # the member is a container, not a scalar
@@ -146,7 +148,8 @@ class _Scan:
         del self.stack[-1:]
 
     def _member(self) -> None:
-        if self.key is not None and not self.overlong:
+        if self.key is not None:
+            self.members.pop(self.key, None)  # the last of a name counts, also when it is not kept
             value = self._scalar()
             if value is not None:
                 self.members[self.key] = value
@@ -166,6 +169,9 @@ class _Scan:
 
     def _keep(self, data: bytes) -> None:
         if len(self.stack) > 1:
+            return
+        if not self.stack:
+            self.broken = self.broken or bool(data.strip(_SPACE))
             return
         if len(self.kept) + len(data) > _MEMBER_LIMIT:
             self.overlong = True
