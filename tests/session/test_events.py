@@ -90,7 +90,7 @@ def test_members_of_long_lines_are_those_of_the_standard_reader(
         assert line.offset == offset
         offset += len(document) + 1
         if len(document) <= limit:
-            assert line == Whole(line.offset, document)
+            assert line == Whole(line.number, line.offset, document)
         else:
             assert isinstance(line, Long)
             assert line.members == scalars(document)

@@ -327,3 +327,12 @@ def test_whatever_is_in_the_file_a_repair_ends_in_readable_lines(
     assert check_bytes(plan.content).status == "ok"
     again = plan_of(plan.content, strategy)
     assert not again.changes, [step.message for step in again.steps]
+
+
+def test_an_unknown_field_one_letter_from_one_that_is_there_is_left_alone() -> None:
+    start = record(type="initialized", baseline_end=0, created_at=NOW)
+    fields = {"id": "cp_1_1", "parent": None, "prompt": "p", "event_start": 1, "created_at": NOW}
+    created = record(type="checkpoint_created", **fields, snapshot=None, snapshut=None)
+    ended = record(type="turn_completed", checkpoint_id="cp_1_1", event_end=1, success=True, completed_at=NOW)
+    content = b"".join(line + b"\n" for line in (start, created, ended))
+    assert plan_of(content).content == content

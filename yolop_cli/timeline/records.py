@@ -7,7 +7,7 @@ the types; ``to_line`` makes the bytes of one record in the spelling asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -136,12 +136,13 @@ class Parsed:
     """A readable line: its record, and the spelling its type shows (None when it shows neither).
 
     ``unlisted`` are the fields that the format page does not have; the agent ignores them. One inside a
-    snapshot is given as ``snapshot.NAME``.
+    snapshot is given as ``snapshot.NAME``. Where there are any, ``present`` are the names of all fields.
     """
 
     record: Record
     dialect: Dialect | None
     unlisted: tuple[str, ...] = ()
+    present: frozenset[str] = frozenset()
 
 
 def parse(data: bytes) -> Parsed:
@@ -157,7 +158,8 @@ def parse(data: bytes) -> Parsed:
     # "initialized" is spelled alike in both dialects, so it says nothing about the file's.
     dialect: Dialect | None = "dotted" if kind in DOTTED else None if kind == "initialized" else "underscore"
     record = read(value)
-    return Parsed(record, dialect, _unlisted(value, name))
+    unlisted = _unlisted(value, name)
+    return Parsed(record, dialect, unlisted, frozenset(_names(value)) if unlisted else frozenset())
 
 
 def _unlisted(value: JsonObject, name: str) -> tuple[str, ...]:
@@ -167,6 +169,13 @@ def _unlisted(value: JsonObject, name: str) -> tuple[str, ...]:
         if isinstance(inner, JsonObject) and not inner.keys() <= _SNAPSHOT_FIELDS:
             found += tuple(f"{key}.{name}" for name in sorted(inner.keys() - _SNAPSHOT_FIELDS))
     return found
+
+
+def _names(value: JsonObject) -> Iterator[str]:
+    for key, each in value.items():
+        yield key
+        if isinstance(each, JsonObject):
+            yield from (f"{key}.{name}" for name in each)
 
 
 def is_readable(data: bytes) -> bool:

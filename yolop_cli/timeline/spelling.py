@@ -38,7 +38,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def damaged_keys(parsed: Parsed) -> list[tuple[str, str]]:
     """Unknown fields that are a missing one with a damaged letter, each with the right name.
 
-    A field inside a snapshot is spelled ``snapshot.NAME``. The field must be empty without it, so that
+    A field inside a snapshot is spelled ``snapshot.NAME``. The right name must not be there already, so that
     nothing is said twice.
     """
     if not parsed.unlisted:
@@ -51,7 +51,7 @@ def damaged_keys(parsed: Parsed) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for unknown in parsed.unlisted:
         right = nearest(unknown, listed)
-        if right is not None and _is_empty(value, right):
+        if right is not None and right not in parsed.present:
             found.append((unknown, right))
     return found
 
@@ -84,11 +84,3 @@ def with_key(data: bytes, wrong: str, right: str) -> bytes:
             start, end = member.key
             return data[:start] + f'"{right.split(".")[-1]}"'.encode() + data[end:]
     return data
-
-
-def _is_empty(value: dict[str, object], path: str) -> bool:
-    first, _, second = path.partition(".")
-    inner = value.get(first)
-    if second:
-        return not isinstance(inner, dict) or inner.get(second) is None
-    return inner is None
