@@ -60,4 +60,5 @@ def test_repository_of_a_checkout(ready: Sandbox) -> None:
     assert links.common_directory(ready.root / "nowhere") is None
     (ready.worktree / "deep").mkdir()
     assert links.enclosing(ready.worktree / "deep" / "er") == common
+    assert links.enclosing(bare) == links.enclosing(bare / "refs") == bare
     assert links.enclosing(ready.root) is None

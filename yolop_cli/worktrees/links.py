@@ -91,9 +91,9 @@ def common_directory(checkout: Path) -> Path | None:
 
 
 def enclosing(directory: Path) -> Path | None:
-    """The repository of the nearest directory above (or at) a path that has one."""
+    """The repository of the nearest directory at or above a path that has one, or is a bare one."""
     for candidate in (directory, *directory.parents):
-        if os.path.lexists(candidate / ".git"):
+        if os.path.lexists(candidate / ".git") or is_repository(candidate):
             return common_directory(candidate)
     return None
 
