@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import holders, program, trees
+from tests.support.agent import TIME
 from tests.support.sandbox import OTHER_SID, SID, Sandbox, checkpoint_record
 
 # -- 51: ids never become a path or a ref before they are checked
@@ -112,44 +114,48 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("kind", FORGED)
-def test_case_51_reference_inside_a_record(ready: Sandbox, kind: str) -> None:
+def test_case_51_reference_inside_a_record(ready: Sandbox) -> None:
     """A forged reference is neither restored from nor ever deleted."""
     ready.write("evil", "e\n")
     ready.cap()
     tree = ready.git("rev-parse", "HEAD^{tree}").decode().strip()
     ready.git("update-ref", f"refs/yolop/checkpoints/{OTHER_SID}/cp_1_1", tree, at=ready.repo)
-    with ready.timeline.open("ab") as file:
-        forged = checkpoint_record("cp_5_2", None, "x", 5, {"tree": tree, "reference": FORGED[kind]})
-        moved = {
-            "type": "head_moved", "from": None, "to": None, "redo_head": None,
-            "redo_snapshot": {"tree": tree, "reference": FORGED[kind]}, "moved_at": "2026-01-01T00:00:00Z",
-        }  # fmt: skip
-        for record in (forged, moved):
-            file.write(json.dumps(record).encode() + b"\n")
     before, refs = ready.state(), ready.refs()
     heads = ready.git("for-each-ref", "refs/heads", at=ready.repo)
-    ready.cli("rewind", "preview", "cp_5_2", "--mode", "workspace", "--json", code=(3, 4, 7, 9))
-    ready.cli("redo", "--yes", "--json", code=(3, 4, 7, 9))
+    for number, reference in enumerate(FORGED.values()):
+        name = f"cp_5_{number + 2}"
+        snapshot = {"tree": tree, "reference": reference}
+        moved = {"type": "head_moved", "from": None, "to": name, "redo_head": None, "redo_snapshot": snapshot}
+        append(ready, checkpoint_record(name, None, "x", 5, snapshot), {**moved, "moved_at": TIME})
+        ready.cli("rewind", "preview", name, "--mode", "workspace", "--json", code=(3, 4, 7, 9))
+        ready.cli("redo", "--yes", "--json", code=(3, 4, 7, 9))
     assert ready.state() == before
     ready.cap()  # begins a turn: clears the redo, and must not delete what the record names
     assert refs.items() <= ready.refs().items()
     assert ready.git("for-each-ref", "refs/heads", at=ready.repo) == heads
 
 
-@pytest.mark.parametrize("kind", ["commit", "blob", "missing", "garbage", "option"])
-def test_case_51_tree_inside_a_record(ready: Sandbox, kind: str) -> None:
+def append(box: Sandbox, *records: dict[str, Any]) -> None:
+    """Append records to the timeline as the agent would."""
+    with box.timeline.open("ab") as file:
+        for record in records:
+            file.write(json.dumps(record).encode() + b"\n")
+
+
+def test_case_51_tree_inside_a_record(ready: Sandbox) -> None:
     ready.cap()
-    tree = {
+    named = {
         "commit": ready.git("rev-parse", "HEAD").decode().strip(),
         "blob": ready.git("rev-parse", "HEAD:a.txt").decode().strip(),
         "missing": "1" * 40,
         "garbage": "HEAD^{tree}",
         "option": "--help",
-    }[kind]
-    ready.agent_checkpoint("cp_5_2", tree)
+    }
     before = ready.state()
-    ready.cli("rewind", "preview", "cp_5_2", "--mode", "workspace", "--json", code=(3, 4, 7, 9))
+    for number, tree in enumerate(named.values()):
+        ready.agent_checkpoint(f"cp_5_{number + 2}", tree)
+        preview = ("rewind", "preview", f"cp_5_{number + 2}", "--mode", "workspace", "--json")
+        ready.cli(*preview, code=(3, 4, 7, 9))
     ready.cli("checkpoint", "list", "--json")
     assert ready.state() == before
 
@@ -287,14 +293,12 @@ FORGED_WORKTREES = {
 }
 
 
-@pytest.mark.parametrize("kind", FORGED_WORKTREES)
-def test_case_55_forged_worktree_gets_neither_snapshot_nor_restore(ready: Sandbox, kind: str) -> None:
+def test_case_55_forged_worktree_gets_neither_snapshot_nor_restore(ready: Sandbox) -> None:
     cp = ready.cap()
     ready.write("f", "d\n", at=ready.root / "dir")
     ready.write("sub/x", "x\n")
     (ready.root / "link").symlink_to(ready.repo)
     places = {"root": ready.root, "repo": ready.repo, "worktree": ready.worktree, "home": ready.home}
-    forge(ready, FORGED_WORKTREES[kind].format(**places))
     ready.write("a.txt", "mine\n", at=ready.repo)
     ready.write("a.txt", "two\n")
     victims = (
@@ -303,11 +307,12 @@ def test_case_55_forged_worktree_gets_neither_snapshot_nor_restore(ready: Sandbo
         ready.state(),
         trees.state(ready.home),
     )
-    ready.cli("rewind", "preview", cp, "--mode", "workspace", "--json", code=(4, 7, 9))
-    made = ready.create()
-    assert made["workspace"]["available"] is False
-    assert made["workspace"]["reason"]
-    ready.complete()
+    for kind, path in FORGED_WORKTREES.items():
+        forge(ready, path.format(**places))
+        ready.cli("rewind", "preview", cp, "--mode", "workspace", "--json", code=(4, 7, 9))
+        made = ready.create()
+        assert made["workspace"]["available"] is False, kind
+        assert made["workspace"]["reason"], kind
     after = (trees.state(ready.root / "dir"), trees.state(ready.repo), ready.state(), trees.state(ready.home))
     assert after == victims
 

@@ -11,15 +11,17 @@ from tests.support import program, trees
 from tests.support.sandbox import Sandbox
 
 ATTRIBUTES = {
-    "text=auto": "* text=auto\n",
-    "eol=lf": "* text eol=lf\n",
-    "eol=crlf": "* text eol=crlf\n",
-    "ident": "* ident\n",
-    "filter": "* filter=rot\n",
-    "working-tree-encoding": "*.txt text working-tree-encoding=UTF-16\n*.bin working-tree-encoding=CP932\n",
-    "binary": "* -text -diff\n",
-    "macro": "[attr]mine text eol=lf ident filter=rot\n* mine\n",
-    "none": "",
+    "auto": "text=auto",
+    "lf": "text eol=lf",
+    "crlf": "text eol=crlf",
+    "ident": "ident",
+    "filter": "filter=rot",
+    "utf16": "text working-tree-encoding=UTF-16",
+    "cp932": "working-tree-encoding=CP932",
+    "binary": "-text -diff",
+    "all": "text eol=lf ident filter=rot",
+    "macro": "mine",
+    "none": "!text",
 }
 CONFIG = {
     "core.autocrlf": "true",
@@ -47,40 +49,53 @@ THIRD = {name: content.replace(b"\n", b"\r\n") + b"\r\n3" for name, content in F
 
 
 def fill(box: Sandbox, contents: dict[str, bytes], executable: bool, link: str) -> None:
-    """All the files, one of them executable or not, and a link."""
-    for name, content in contents.items():
-        box.write(name, content)
-    (box.worktree / "run.sh").chmod(0o755 if executable else 0o644)
-    (box.worktree / "lf.txt").chmod(0o644 if executable else 0o755)
-    (box.worktree / "link").unlink(missing_ok=True)
-    (box.worktree / "link").symlink_to(link)
+    """All the files under each kind of attributes, some executable or not, and a link."""
+    for name in ATTRIBUTES:
+        for file, content in contents.items():
+            box.write(f"{name}/{file}", content)
+        (box.worktree / name / "run.sh").chmod(0o755 if executable else 0o644)
+        (box.worktree / name / "lf.txt").chmod(0o644 if executable else 0o755)
+        (box.worktree / name / "link").unlink(missing_ok=True)
+        (box.worktree / name / "link").symlink_to(link)
 
 
-@pytest.mark.parametrize("attributes", ATTRIBUTES)
-def test_three_turns_back_to_any_and_forward_again(ready: Sandbox, attributes: str) -> None:
+def back_and_forth(box: Sandbox, attributes: str) -> None:
+    """Three turns under such attributes, back to each of them and forward again."""
     for key, value in CONFIG.items():
-        ready.git("config", key, value, at=ready.repo)
-    ready.write(".gitattributes", ATTRIBUTES[attributes])
+        box.git("config", key, value, at=box.repo)
+    box.write(".gitattributes", attributes)
     states, names = [], []
     for contents, executable, link in (
-        (FIRST, True, "a.txt"),
+        (FIRST, True, "lf.txt"),
         (SECOND, False, "nowhere"),
         (THIRD, True, "dir"),
     ):
-        fill(ready, contents, executable, link)
-        states.append(ready.state())
-        names.append(ready.cap(watch=False))
-    fill(ready, FIRST, False, "run.sh")
-    (ready.worktree / "lf.txt").unlink()
-    ready.write("new\n.txt", b"new\r\n")
-    now = ready.state()
+        fill(box, contents, executable, link)
+        states.append(box.state())
+        names.append(box.cap(watch=False))
+    fill(box, FIRST, False, "run.sh")
+    for name in ATTRIBUTES:
+        (box.worktree / name / "lf.txt").unlink()
+        box.write(f"{name}/new\n.txt", b"new\r\n")
+    now = box.state()
+    git = box.gitstates(["--yes"])
     for name, state in zip(names, states, strict=True):
-        if name == names[1] and attributes not in ("text=auto", "filter", "working-tree-encoding"):
-            continue  # the ends suffice for the others
-        ready.back(name, watch=False)
-        assert ready.state() == state
-        ready.cli("redo", "--yes", "--json", watch=False)
-        assert ready.state() == now
+        box.back(name, watch=False)
+        assert box.state() == state
+        box.cli("redo", "--yes", "--json", watch=False)
+        assert box.state() == now
+    assert box.gitstates(["--yes"]) == git
+
+
+def test_three_turns_back_to_any_and_forward_again(ready: Sandbox) -> None:
+    rules = "".join(f"{name}/** {attributes}\n" for name, attributes in ATTRIBUTES.items())
+    back_and_forth(ready, f"[attr]mine text eol=lf ident filter=rot\n{rules}")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES.keys() - {"macro"}))
+def test_three_turns_with_one_rule_for_everything(ready: Sandbox, name: str) -> None:
+    back_and_forth(ready, f"* {ATTRIBUTES[name]}\n")
 
 
 def test_attributes_that_change_between_capture_and_restore(ready: Sandbox) -> None:

@@ -33,6 +33,7 @@ class Sandbox:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home, self.tmp, self.data = root / "home", root / "tmp", root / "data"
+        root.mkdir(exist_ok=True)
         for directory in (self.home, self.tmp, root / "xdg"):
             directory.mkdir()
         self.sessions = self.data / "sessions"
