@@ -180,6 +180,7 @@ def fail(tmp_path: Path, name: str, code: int, samples: int) -> None:
             try:
                 STEPS[name](scene, place)
                 expected = scene.new if name == "restore" else scene.old
+                assert all(item.skipped == () for item in place.manifests())
             except StorageError as error:
                 failures += 1
                 assert "injected" in error.message or "No space" in error.message or error.message

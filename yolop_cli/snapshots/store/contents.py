@@ -22,6 +22,10 @@ class _MovedError(Exception):
     """The file is no longer what it was when it was opened."""
 
 
+class _UnreadableError(Exception):
+    """The file is there but its content cannot be had. A failure to store it is another matter."""
+
+
 class ContentReader:
     """Hashes files and, when it has a writer, stores what it read. ``hashed`` counts the files read."""
 
@@ -47,7 +51,7 @@ class ContentReader:
                 return self._whole(fd, limit)
             except _MovedError:
                 continue
-            except OSError:  # the file is there but its content cannot be had
+            except _UnreadableError:
                 return UNREADABLE
             finally:
                 os.close(fd)
@@ -69,9 +73,9 @@ class ContentReader:
         return row_of(before, digest)
 
     def _small(self, fd: int, before: os.stat_result) -> str:
-        data = os.read(fd, before.st_size + 1)
+        data = _read(fd, before.st_size + 1)
         while 0 < len(data) < before.st_size:
-            more = os.read(fd, before.st_size + 1 - len(data))
+            more = _read(fd, before.st_size + 1 - len(data))
             if not more:
                 break
             data += more
@@ -107,10 +111,17 @@ def row_of(status: os.stat_result, digest: str) -> Row:
     return row
 
 
+def _read(fd: int, size: int) -> bytes:
+    try:
+        return os.read(fd, size)
+    except OSError as error:
+        raise _UnreadableError from error
+
+
 def _checked(fd: int, before: os.stat_result) -> Iterator[bytes]:
     """The content in chunks; raises ``_MovedError`` before the end when the file changed."""
     size = 0
-    while chunk := os.read(fd, CHUNK):
+    while chunk := _read(fd, CHUNK):
         size += len(chunk)
         if size > before.st_size:
             raise _MovedError

@@ -7,8 +7,6 @@ by the next command, which can put the safety snapshot back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from yolop_cli import clock, strict_json
@@ -94,7 +92,9 @@ def carry_out(
             if scan.tree != safety.tree:
                 raise StaleError("the files changed since the preview", hint="look at a new preview")
             plan = _compare(store, scan, target, packs, settings)
-            _change_files(store, packs, plan, safety)
+            with stage.staged(store, packs, plan) as ready:
+                _begin(store, plan, safety)
+                _change_files(store, plan, safety, ready)
             return plan
 
 
@@ -123,7 +123,12 @@ def restore(
             with stage.staged(store, packs, plan) as ready:
                 safety = _commit_safety(store, capture, plan, label)
                 assert safety is not None
-                _change_files(store, packs, plan, safety, ready)
+                try:
+                    _begin(store, plan, safety)
+                except BaseException:
+                    manifest.delete(store, (safety.id,))  # nothing was changed, so there is nothing to undo
+                    raise
+                _change_files(store, plan, safety, ready)
             return Prepared(plan, safety)
 
 
@@ -172,41 +177,37 @@ def _commit_safety(store: Store, capture: Capture, plan: RestorePlan, label: Lab
     return commit(store, replace(capture, scan=scan), text, SAFETY)
 
 
-def _change_files(
-    store: Store,
-    packs: Packs,
-    plan: RestorePlan,
-    safety: Manifest,
-    ready: dict[bytes, bytes] | None = None,
-) -> None:
-    if ready is None:
-        with stage.staged(store, packs, plan) as made:
-            _change_files(store, packs, plan, safety, made)
-        return
-    try:
-        apply.check_still(store, plan)
-    except StaleError:
-        manifest.delete(store, (safety.id,))  # nothing was changed, so there is nothing to undo
-        raise
-    with _under_way(store, plan, safety):
-        try:
-            apply.carry_out(store, plan, ready)
-        except BaseException as error:
-            _put_back(store, safety, error)
-            raise
-
-
-@contextmanager
-def _under_way(store: Store, plan: RestorePlan, safety: Manifest) -> Iterator[None]:
-    """Say durably that files are being changed, until they are all changed or all put back."""
+def _begin(store: Store, plan: RestorePlan, safety: Manifest) -> None:
+    """Look once more that nothing moved, then say durably that files are being changed."""
+    apply.check_still(store, plan)
     before = interrupted(store)
     undo = safety.id
     if before is not None and manifest.exists(store, before.safety_snapshot_id):
         undo = before.safety_snapshot_id  # the files are a mixture already: that one has them whole
     record = {"snapshot_id": plan.snapshot_id, "safety_snapshot_id": undo, "began_at": clock.now()}
-    disk.replace_file(RESTORING, store.base, strict_json.dumps(record) + b"\n", store.tmp)
-    yield
-    _clear(store)
+    try:
+        disk.replace_file(RESTORING, store.base, strict_json.dumps(record) + b"\n", store.tmp)
+    except OSError:
+        if before is None:
+            disk.remove_quietly(RESTORING, store.base)  # it may be there though it could not be synced
+        raise
+
+
+def _change_files(store: Store, plan: RestorePlan, safety: Manifest, ready: dict[bytes, bytes]) -> None:
+    """Carry out the plan, or put everything back; then what ``_begin`` said is no longer true."""
+    try:
+        apply.carry_out(store, plan, ready)
+    except BaseException as error:
+        _put_back(store, safety, error)
+        raise
+    try:
+        _clear(store)
+    except OSError as error:
+        raise StorageError(
+            f"the files are restored, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
+            hint=f"remove it, or repeat: snapshot restore {plan.snapshot_id}",
+            details={"safety_snapshot_id": safety.id},
+        ) from error
 
 
 def _put_back(store: Store, safety: Manifest, cause: BaseException) -> None:
