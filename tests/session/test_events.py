@@ -150,7 +150,7 @@ def test_later_member_of_the_name_replaces_an_earlier_one_also_when_it_is_not_ke
 def test_span_ends_the_reading_at_a_line() -> None:
     file = io.BytesIO(b"1\n22\n333\n4444\n")
     file.seek(2)
-    assert list(longline.lines(file, 2, 7)) == [Whole(2, b"22"), Long(5, 4, None)]
+    assert list(longline.lines(file, 2, 7)) == [Whole(1, 2, b"22"), Long(2, 5, 4, None)]
 
 
 # -- events
