@@ -77,6 +77,8 @@ def evidence(git: Git, session: SessionDirectory) -> Evidence:
         facts.prompts,
         facts.answers,
         facts.last_sequence,
+        # A session with a private git directory has had its snapshots taken by this toolkit.
+        "raw" if session.capture.is_dir() else None,
     )
 
 

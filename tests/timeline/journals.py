@@ -12,7 +12,7 @@ def stamp(number: int) -> str:
     return TIME % (number // 60 % 60, number % 60)
 
 
-def healthy(turns: int) -> list[bytes]:
+def healthy(turns: int, *, snapshots: bool = True) -> list[bytes]:
     """A conversation of turns, with a rewind every seventh and a redo every twenty-first."""
     records: list[dict[str, object]] = [{"type": "initialized", "baseline_end": 0, "created_at": stamp(0)}]
     head: str | None = None
@@ -31,7 +31,9 @@ def healthy(turns: int) -> list[bytes]:
                 "parent": head,
                 "prompt": f'do "this" {number} }}{{ {{"type":"redo_cleared"}} ä',
                 "event_start": start,
-                "snapshot": {"tree": f"{number:040x}", "reference": None} if number % 2 else None,
+                "snapshot": {"tree": f"{number:040x}", "reference": None}
+                if number % 2 and snapshots
+                else None,
                 "snapshot_error": None,
                 "created_at": stamp(number),
             }

@@ -25,7 +25,11 @@ from yolop_cli.timeline.validate import check_bytes
 
 SID = "session_00000000000070008000000000000001"
 NOW = "2026-02-02T00:00:00Z"
-LINES = healthy(140)[:300]
+LINES = [
+    json.dumps(json.loads(line), ensure_ascii=False, separators=(",", ":")).encode() for line in healthy(140)
+]
+LINES = LINES[:300]
+MASKS = (0xFF, 0x01, 0x04, 0x20, 0x10)
 SOUND = data(LINES)
 EVIDENCE = Evidence(session_id=SID)
 STARTS = [sum(len(line) + 1 for line in LINES[:index]) for index in range(len(LINES) + 1)]
@@ -123,9 +127,10 @@ def test_truncated_after_every_byte(whole: bool) -> None:
 
 
 @scope("whole")
-@pytest.mark.parametrize("mask", [0xFF, 0x01, 0x04, 0x20])
-def test_each_byte_flipped(whole: bool, mask: int) -> None:
-    for place in sampled(len(SOUND), whole)[:: 1 if whole or mask == 0xFF else 2]:
+def test_each_byte_flipped(whole: bool) -> None:
+    """All its bits, or one of them: the latter leaves many a record readable and wrong."""
+    for place in sampled(len(SOUND), whole):
+        mask = MASKS[place % len(MASKS)]
         content = bytearray(SOUND)
         content[place] ^= mask
         damaged = bytes(content)

@@ -7,7 +7,7 @@ belongs to the conversation, what redo would do) is asked of ``TimelineState``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from yolop_cli.timeline.records import (
@@ -132,11 +132,35 @@ class Folding:
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
-        self.state = TimelineState(nodes=self._nodes)
+        self._baseline_end: int | None = None
+        self._head: str | None = None
+        self._pending: str | None = None
+        self._redo: Redo | None = None
+
+    @property
+    def state(self) -> TimelineState:
+        """The state now. Its nodes grow with the records that are added later."""
+        return TimelineState(self._baseline_end, self._nodes, self._head, self._pending, self._redo)
 
     def add(self, record: Record) -> None:
         """Take the next record."""
-        self.state = _step(self.state, self._nodes, record)
+        match record:
+            case Initialized():
+                self._baseline_end = record.baseline_end
+            case CheckpointCreated():
+                self._nodes[record.id] = Node(record)
+                self._pending = record.id
+            case TurnCompleted():
+                node = self._nodes.get(record.checkpoint_id)
+                if node is not None:
+                    self._nodes[record.checkpoint_id] = Node(node.checkpoint, record)
+                    self._head = record.checkpoint_id
+                if self._pending == record.checkpoint_id:
+                    self._pending = None
+            case HeadMoved():
+                self._head, self._redo = record.to, Redo(record.redo_head, record.redo_snapshot)
+            case RedoCleared():
+                self._redo = None
 
 
 def fold(records: Iterable[Record]) -> TimelineState:
@@ -145,24 +169,3 @@ def fold(records: Iterable[Record]) -> TimelineState:
     for record in records:
         folding.add(record)
     return folding.state
-
-
-def _step(state: TimelineState, nodes: dict[str, Node], record: Record) -> TimelineState:
-    match record:
-        case Initialized():
-            return replace(state, baseline_end=record.baseline_end)
-        case CheckpointCreated():
-            nodes[record.id] = Node(record)
-            return replace(state, pending=record.id)
-        case TurnCompleted():
-            node = nodes.get(record.checkpoint_id)
-            if node is not None:
-                nodes[record.checkpoint_id] = replace(node, completion=record)
-                state = replace(state, head=record.checkpoint_id)
-            if state.pending == record.checkpoint_id:
-                state = replace(state, pending=None)
-            return state
-        case HeadMoved():
-            return replace(state, head=record.to, redo=Redo(record.redo_head, record.redo_snapshot))
-        case RedoCleared():
-            return replace(state, redo=None)

@@ -46,7 +46,8 @@ class Evidence:
     """What a session still knows of its checkpoints without the journal.
 
     ``references`` are the private refs by name, ``prompts`` the prompts of the log with their sequences,
-    ``answers`` the sequences of the agent's messages.
+    ``answers`` the sequences of the agent's messages. ``capture`` is how snapshots were taken when no record
+    tells.
     """
 
     references: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class Evidence:
     prompts: tuple[tuple[int, str], ...] = ()
     answers: tuple[int, ...] = ()
     last_sequence: int | None = None
+    capture: str | None = None
 
 
 @dataclass(frozen=True)

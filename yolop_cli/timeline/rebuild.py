@@ -51,7 +51,7 @@ def with_traces(items: Sequence[Chunk | Lost], evidence: Evidence, now: str) -> 
     """Add the turns that the records do not hold, each where its events come. Pure."""
     state = fold(_records(items))
     turns = _missing(state, items, evidence)
-    merge = _Merge(evidence, now, _capture(items), {*_completed(items)})
+    merge = _Merge(evidence, now, _capture(items, evidence), {*_completed(items)})
     if state.baseline_end is None:
         merge.begin([*(turn.start for turn in turns), *_starts(state)])
     for item in items:
@@ -176,14 +176,14 @@ def _new_id(start: int, state: TimelineState) -> str:
     return f"cp_{start}_{number}"
 
 
-def _capture(items: Sequence[Chunk | Lost]) -> str | None:
+def _capture(items: Sequence[Chunk | Lost], evidence: Evidence) -> str | None:
     """How this session's other snapshots were taken; alone, a ref does not tell."""
     captures = [
         record.snapshot.capture
         for record in _records(items)
         if isinstance(record, CheckpointCreated) and record.snapshot is not None
     ]
-    return captures[-1] if captures else None
+    return captures[-1] if captures else evidence.capture
 
 
 def _records(items: Sequence[Chunk | Lost]) -> Iterator[Record]:

@@ -79,7 +79,7 @@ class _Walk:
             for item in self.items
             if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated) and item.record.snapshot
         ]
-        self.capture = snapshots[-1].capture if snapshots else None
+        self.capture = snapshots[-1].capture if snapshots else self.evidence.capture
 
     def lost(self, item: Lost, *, at_end: bool) -> None:
         self.pieces.append(item.piece)
