@@ -168,7 +168,8 @@ class _Desk:
         """Starts that run against the order of the log, where the id carries one that does not."""
         ends = {record.checkpoint_id: record.event_end for _, record in self.of(TurnCompleted)}
         turns = list(self.of(CheckpointCreated))
-        before = 0
+        baselines = [record.baseline_end for _, record in self.of(Initialized)]
+        before = max(baselines, default=-1) + 1
         for index, (slot, record) in enumerate(turns):
             start, carried = record.event_start, ids.event_start_of(record.id)
             following = turns[index + 1][1].event_start if index + 1 < len(turns) else None

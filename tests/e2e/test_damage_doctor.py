@@ -1,0 +1,239 @@
+"""doctor, event and compaction: what they find, what they cure, what they leave alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from tests.support import holders
+from tests.support.sandbox import OTHER_SID, Sandbox
+
+
+def session_of(box: Sandbox, *arguments: str, code: int | tuple[int, ...] = 0) -> dict[str, Any]:
+    ran = box.cli("doctor", *arguments, "--json", code=code, watch=False)
+    return dict(ran.json["sessions"][0])
+
+
+def codes(report: dict[str, Any]) -> set[str]:
+    return {one["code"] for one in report["findings"]}
+
+
+class TestDoctor:
+    def test_it_cures_what_needs_no_decision(self, ready: Sandbox) -> None:
+        ready.cap()
+        prefix = f"refs/yolop/checkpoints/{ready.sid}"
+        ready.git("update-ref", f"{prefix}/cp_90_9", "HEAD^{tree}")
+        os.chmod(ready.timeline, 0o644)
+        ready.timeline.write_bytes(ready.timeline.read_bytes()[:-1])
+        leftovers = [
+            ready.private(ready.session / ".timeline.jsonl.0123456789ab.tmp", b"half"),
+            ready.private(ready.session / "capture.git" / "index.lock", b""),
+        ]
+        (ready.session / "capture.git" / "work").mkdir(mode=0o700)
+        stage = ready.worktree / (".yolop-restore-" + "0" * 16)
+        stage.mkdir()
+        (stage / "0").write_bytes(b"staged")
+        report = session_of(ready, code=1)
+        assert {"loose-mode", "no-final-newline", "leftover", "ref-without-record"} <= codes(report)
+        assert {one["kind"] for one in report["fixable"]} == {"mode", "line-feed", "leftover", "ref"}
+        assert stage.exists() and leftovers[0].exists()
+        report = session_of(ready, "--fix")
+        assert report["findings"] == [] and report["fixable"] == [] and report["failed"] == []
+        assert not stage.exists() and not any(path.exists() for path in leftovers)
+        assert not (ready.session / "capture.git" / "work").exists()
+        assert stat.S_IMODE(ready.timeline.stat().st_mode) == 0o600
+        assert ready.timeline.read_bytes().endswith(b"}\n")
+        assert set(ready.refs()) == {f"{prefix}/cp_1_1"}
+        assert session_of(ready, "--fix")["fixed"] == []
+
+    def test_a_restore_that_can_no_longer_apply_is_dropped_with_its_ref(self, ready: Sandbox) -> None:
+        first = ready.cap()
+        ready.write("a.txt", "two\n")
+        ready.plan(first)
+        assert codes(session_of(ready)) == set()
+        ready.agent.ask("more")
+        report = session_of(ready, code=1)
+        assert codes(report) == {"stale-restore"}
+        session_of(ready, "--fix")
+        assert not (ready.session / "restore.json").exists()
+        assert not [name for name in ready.refs() if "recovery" in name]
+
+    def test_refs_stay_while_they_may_be_all_that_is_left(self, ready: Sandbox) -> None:
+        ready.cap()
+        ready.cap()
+        before = ready.refs()
+        whole = ready.timeline.read_bytes()
+        ready.timeline.unlink()
+        session_of(ready, "--fix", code=(0, 1))
+        assert ready.refs() == before
+        ready.private(ready.timeline, whole[:200] + b"\0" + whole[200:])
+        session_of(ready, "--fix", code=1)
+        assert ready.refs() == before
+        ready.cli("timeline", "repair", "--strategy", "truncate", "--apply")
+        session_of(ready, "--fix", code=(0, 1))
+        assert ready.refs() == before, "the records set aside still name them"
+
+    def test_damage_is_named_and_left_to_repair(self, box: Sandbox) -> None:
+        box.make_timeline(3)
+        content = box.timeline.read_bytes().replace(b"cp_11_2", b"\0\0\0\0\0\0\0", 1)
+        box.timeline.write_bytes(content)
+        report = session_of(box, "--fix", code=1)
+        assert "nul-bytes" in codes(report) and report["fixed"] == []
+        assert box.timeline.read_bytes() == content
+
+    def test_a_busy_session_is_looked_at_and_not_touched(self, box: Sandbox) -> None:
+        box.make_timeline(1)
+        box.private(box.session / ".timeline.jsonl.0123456789ab.tmp", b"being written")
+        locks = box.sessions / ".locks"
+        locks.mkdir(mode=0o700)
+        with holders.flock(box.private(locks / box.sid, b"")):
+            report = session_of(box)
+            assert report["busy"] and report["findings"] == []
+            refused = session_of(box, "--fix", code=1)
+            assert refused["refused"] and refused["fixed"] == []
+        assert (box.session / ".timeline.jsonl.0123456789ab.tmp").exists()
+
+    def test_an_interrupted_restore_is_named_with_both_ways_on(self, ready: Sandbox) -> None:
+        first = ready.cap()
+        ready.write("a.txt", "two\n")
+        ready.plan(first)
+        waiting = json.loads((ready.session / "restore.json").read_bytes())
+        ready.private(ready.session / "restore.json", json.dumps(waiting | {"phase": "applying"}))
+        report = session_of(ready, "--fix", code=1)
+        found = next(one for one in report["findings"] if one["code"] == "interrupted-restore")
+        assert "rewind cancel" in found["fix"] and waiting["token"] in found["fix"]
+        assert (ready.session / "restore.json").exists()
+
+    def test_all_sessions_at_once(self, box: Sandbox) -> None:
+        box.make_timeline(1)
+        other = box.sessions / OTHER_SID
+        other.mkdir(mode=0o700)
+        box.private(other / "timeline.jsonl", b"garbage\n")
+        ran = box.cli("doctor", "--all", "--json", code=1, session=False, watch=False).json
+        assert [one["id"] for one in ran["sessions"]] == [box.sid, OTHER_SID]
+        assert [bool(one["findings"]) for one in ran["sessions"]] == [False, True]
+        assert "something is wrong" in box.cli("doctor", "--all", code=1, session=False, watch=False).text
+
+
+class TestEvents:
+    def log(self, box: Sandbox) -> Path:
+        box.make_timeline(1)
+        for number in range(4):
+            box.agent.ask(f"m{number}")
+        return box.agent.log
+
+    def report(self, box: Sandbox, code: int) -> dict[str, Any]:
+        return dict(box.cli("event", "validate", "--json", code=code).json["sessions"][0])
+
+    def test_a_sound_log(self, box: Sandbox) -> None:
+        self.log(box)
+        report = self.report(box, 0)
+        assert (report["events"], report["last_sequence"], report["findings"]) == (4, 4, [])
+
+    def test_every_fault_has_its_name_and_line(self, box: Sandbox) -> None:
+        log = self.log(box)
+        lines = log.read_bytes().split(b"\n")[:-1]
+        lines[1] = b"\0" * 30
+        lines[2] = lines[2].replace(b'"id": "event_', b'"id": "evnt_')
+        lines.append(lines[0])
+        lines.append(lines[3].replace(b'"sequence": 4', b'"sequence": null'))
+        lines.append(lines[3].replace(box.sid.encode(), OTHER_SID.encode()))
+        log.write_bytes(b"\n".join(lines) + b"\n" + lines[3][:40])
+        report = self.report(box, 1)
+        assert [(one["code"], one["line"]) for one in report["findings"]] == [
+            ("event-malformed", 2),
+            ("event-form", 3),
+            ("event-order", 5),
+            ("foreign-events", 7),
+            ("event-torn", 8),
+            ("event-unnumbered", 6),
+        ]
+        assert "30 NUL bytes" in report["findings"][0]["message"]
+
+    def test_memory_does_not_grow_with_the_findings(self, box: Sandbox) -> None:
+        box.make_timeline(1)
+        box.private(box.agent.log, b"x\n" * 5000)
+        report = self.report(box, 1)
+        assert len(report["findings"]) == 1000 and report["more"] == 4000
+
+    def test_list_by_branch_type_and_checkpoint(self, box: Sandbox) -> None:
+        self.log(box)
+        names = [f"cp_{start}_{number}" for number, start in ((1, 1), (2, 3))]
+        lines: list[dict[str, Any]] = [
+            {"type": "initialized", "baseline_end": 0, "created_at": "2026-01-01T00:00:00Z"}
+        ]
+        for name, start in zip(names, (1, 3), strict=True):
+            lines.append(
+                {
+                    "type": "checkpoint_created",
+                    "id": name,
+                    "parent": None,
+                    "prompt": "",
+                    "event_start": start,
+                    "created_at": "2026-01-01T00:00:00Z",
+                }
+            )
+            done = {"type": "turn_completed", "checkpoint_id": name, "event_end": start + 1}
+            lines.append({**done, "success": True, "completed_at": "2026-01-01T00:00:00Z"})
+        box.private(box.timeline, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+
+        def sequences(*arguments: str) -> list[int]:
+            return [one["sequence"] for one in box.cli("event", "list", "--json", *arguments).json["events"]]
+
+        assert sequences() == [3, 4]
+        assert sequences("--all") == [1, 2, 3, 4]
+        assert sequences("--checkpoint", "cp_1_1") == [1, 2]
+        assert sequences("--all", "--type", "tool.completed") == []
+        box.cli("event", "list", "--checkpoint", "cp_9_9", code=3)
+        assert box.cli("event", "list", "--all", "--jsonl").out == box.agent.log.read_bytes()
+
+
+class TestCompaction:
+    def records(self, box: Sandbox, *found: tuple[str, int, str]) -> None:
+        box.make_timeline(3)
+        lines = [
+            {
+                "record_type": "checkpoint",
+                "record": {
+                    "id": name,
+                    "session_id": session,
+                    "source_sequence": sequence,
+                    "provider_type": "p",
+                    "model": "m",
+                    "format_version": 1,
+                    "payload": {"secret": "never shown"},
+                },
+            }
+            for name, sequence, session in found
+        ]
+        content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        box.private(box.session / "compaction-checkpoints.jsonl", content)
+
+    def test_the_highest_that_is_active_is_in_force(self, box: Sandbox) -> None:
+        self.records(box, ("a", 5, box.sid), ("b", 15, box.sid), ("c", 25, box.sid), ("d", 28, OTHER_SID))
+        token = box.cli("undo", "--mode", "conversation", "--json").json["token"]
+        box.cli("rewind", "apply", token)
+        ran = box.cli("compaction", "list", "--json")
+        listed = {one["id"]: one for one in ran.json["replacements"]}
+        assert [name for name, one in listed.items() if one["in_force"]] == ["b"]
+        assert "up to event 15" in listed["a"]["reason"]
+        assert "abandoned" in listed["c"]["reason"] and "another session" in listed["d"]["reason"]
+        assert b"secret" not in ran.out + box.cli("compaction", "list").out
+        report = box.cli("compaction", "validate", "--json").json["sessions"][0]
+        assert [one["code"] for one in report["findings"]] == ["compaction-foreign"]
+
+    def test_what_is_malformed_is_named_without_its_payload(self, box: Sandbox) -> None:
+        self.records(box, ("a", 5, box.sid))
+        path = box.session / "compaction-checkpoints.jsonl"
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b'"model": "m"', b'"model": 7') + content[:50] + b"\n" + content)
+        ran = box.cli("compaction", "validate", "--json", code=1)
+        report = ran.json["sessions"][0]
+        assert [(one["code"], one["line"]) for one in report["findings"]] == [
+            ("compaction-malformed", 1),
+            ("compaction-malformed", 2),
+        ]
+        assert report["records"] == 1 and b"never shown" not in ran.out
