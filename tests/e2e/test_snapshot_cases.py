@@ -295,3 +295,45 @@ def test_a_root_that_is_no_directory(plain: Plain, name: str) -> None:
     root = str(plain.box.root / name)
     for verb in ("create", "list", "verify", "gc"):
         plain.box.cli("snapshot", verb, "--root", root, session=False, code=(2, 3))
+
+
+def test_a_restore_killed_half_way_is_told_and_taken_back(plain: Plain) -> None:
+    for number in range(300):
+        plain.write(f"f{number:03d}", "old\n")
+    made = plain.snap()
+    for number in range(300):
+        plain.write(f"f{number:03d}", "new\n")
+    before = plain.state()
+    going = plain.start("restore", made)
+    wait_for(lambda: (plain.home / "restoring.json").exists())
+    going.kill()
+    going.communicate(timeout=60)
+    record = plain.run("list")["interrupted"]
+    if record is None:
+        pytest.skip("the restore was faster than the kill")
+    said = plain.box.cli("snapshot", "list", "--root", str(plain.root), session=False).err
+    assert b"was interrupted" in said and record["safety_snapshot_id"].encode() in said
+    contents = {path.read_text() for path in plain.root.glob("f*")}
+    assert contents <= {"old\n", "new\n"}
+    plain.run("delete", record["safety_snapshot_id"], code=4)
+    plain.run("restore", record["safety_snapshot_id"])
+    assert plain.state() == before
+    assert plain.run("list")["interrupted"] is None
+
+
+def test_ctrl_c_leaves_the_old_files(plain: Plain) -> None:
+    for number in range(300):
+        plain.write(f"f{number:03d}", "old\n")
+    made = plain.snap()
+    for number in range(300):
+        plain.write(f"f{number:03d}", "new\n")
+    before = plain.state()
+    going = plain.start("restore", made)
+    wait_for(lambda: (plain.home / "restoring.json").exists())
+    going.send_signal(signal.SIGINT)
+    going.communicate(timeout=60)
+    if going.returncode == 0:
+        pytest.skip("the restore was faster than the signal")
+    assert going.returncode == 130
+    assert plain.state() == before
+    assert plain.run("list")["interrupted"] is None

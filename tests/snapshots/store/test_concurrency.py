@@ -131,3 +131,24 @@ def test_a_restore_and_a_snapshot_keep_off_each_other(place: Place, monkeypatch:
         with locks.collecting(store), pytest.raises(BusyError):
             place.snap()
     assert place.restore(made).safety is not None
+
+
+def test_roots_that_hold_one_another_keep_off_each_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = Place(place.root / "below")
+    below.write("a", "one\n")
+    inner = below.snap()
+    outer = place.snap()
+    below.write("a", "two\n")
+    monkeypatch.setattr(locks, "PATIENCE", 0.1)
+    with snapshots.opened(place.root) as store, locks.changing_files(store):
+        for attempt in (below.snap, lambda: below.restore(inner)):
+            with pytest.raises(BusyError):
+                attempt()
+    with snapshots.opened(below.root) as store, locks.changing_files(store):
+        for attempt in (place.snap, lambda: place.restore(outer)):
+            with pytest.raises(BusyError):
+                attempt()
+    with snapshots.opened(below.root) as store, locks.reading_files(store):
+        place.snap()

@@ -99,10 +99,17 @@ def store_of(invocation: Invocation, given: str | None) -> Iterator[Store]:
         yield store
 
 
+def warn_if_interrupted(screen: Screen, root: Path) -> None:
+    """Say that a restore in a directory was cut off, if one was; the directory need not have a store."""
+    if snapshots.has_store(root):
+        with snapshots.opened(root) as store:
+            say_interrupted(screen, store)
+
+
 def say_interrupted(screen: Screen, store: Store) -> None:
-    """Warn of a restore that was cut off while it changed files."""
+    """Warn of a restore that was cut off while it changed files; with --json ``list`` and ``verify`` tell."""
     record = snapshots.interrupted(store)
-    if record is not None and not snapshots.is_restoring(store):
+    if record is not None and not screen.as_json and not snapshots.is_restoring(store):
         screen.warn(
             f"restoring {record.snapshot_id} was interrupted: some files are its, some are as they were "
             f"before. `yolop-cli snapshot restore {record.safety_snapshot_id}` puts them back, "

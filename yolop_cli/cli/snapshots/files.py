@@ -18,6 +18,7 @@ from yolop_cli.cli.snapshots.common import (
     say_interrupted,
     snapshot,
     store_of,
+    warn_if_interrupted,
 )
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import Label, Manifest
@@ -61,10 +62,11 @@ def create(
         keep_last,
         keep_within,
     )
-    screen = invocation.screen
+    screen, where = invocation.screen, root_of(invocation, root)
+    named = Label(arguments.words(label) if label is not None else None)
+    warn_if_interrupted(screen, where)
     with counting(screen, "reading") as step:
-        named = Label(arguments.words(label) if label is not None else None)
-        taken = plain.take(root_of(invocation, root), named, wishes, step)
+        taken = plain.take(where, named, wishes, step)
     made = taken.snapshot
 
     def render() -> None:
@@ -229,6 +231,7 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
     differs is written. Refused before anything changes when a change could not be undone.
     """
     screen, where = invocation.screen, root_of(invocation, root)
+    warn_if_interrupted(screen, where)
     with counting(screen, "comparing") as step:
         done = plain.restore(where, snapshot_id, dry_run=dry_run, force=force, progress=step)
     if done.writers:

@@ -16,7 +16,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from yolop_cli import clock, strict_json
@@ -26,6 +26,7 @@ from yolop_cli.snapshots.store.layout import Store
 
 GC_LOCK = b"gc.lock"
 WORKSPACE_LOCK = b"workspace.lock"
+_LOCK_BELOW_ROOT = ".cogitator/checkpoints/locks/workspace.lock"
 _LOCKS = (GC_LOCK, WORKSPACE_LOCK)
 PATIENCE = 30.0
 
@@ -74,15 +75,32 @@ def collecting(store: Store) -> Iterator[tuple[str, ...] | None]:
 
 @contextmanager
 def reading_files(store: Store, patience: float | None = None) -> Iterator[None]:
-    """Keep restores out while the files are read. Raises ``BusyError``."""
-    with _held(store, WORKSPACE_LOCK, fcntl.LOCK_SH, patience, "a restore is changing the files"):
+    """Keep restores out while the files are read, here and of directories around. Raises ``BusyError``."""
+    with _files(store, fcntl.LOCK_SH, patience, "a restore is changing the files"):
         yield
 
 
 @contextmanager
 def changing_files(store: Store, patience: float | None = None) -> Iterator[None]:
-    """Keep snapshots and other restores out while files are changed. Raises ``BusyError``."""
-    with _held(store, WORKSPACE_LOCK, fcntl.LOCK_EX, patience, "a snapshot or restore is going on"):
+    """Keep snapshots and other restores out while files are changed, also those of directories around.
+
+    Raises ``BusyError``.
+    """
+    with _files(store, fcntl.LOCK_EX, patience, "a snapshot or restore is going on"):
+        yield
+
+
+@contextmanager
+def _files(store: Store, how: int, patience: float | None, why: str) -> Iterator[None]:
+    """The workspace lock of the root and of every directory above it that has one, the outermost first."""
+    with ExitStack() as stack:
+        for above in reversed(store.root.parents):
+            try:
+                fd = os.open(above / _LOCK_BELOW_ROOT, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue
+            stack.enter_context(_taken(fd, how, patience, f"{why} in {above}"))
+        stack.enter_context(_held(store, WORKSPACE_LOCK, how, patience, why))
         yield
 
 
@@ -124,7 +142,13 @@ def _open_lock(store: Store, name: bytes) -> int:
 
 @contextmanager
 def _held(store: Store, name: bytes, how: int, patience: float | None, why: str) -> Iterator[None]:
-    fd = _open_lock(store, name)
+    with _taken(_open_lock(store, name), how, patience, f"{why} in {store.root}"):
+        yield
+
+
+@contextmanager
+def _taken(fd: int, how: int, patience: float | None, why: str) -> Iterator[None]:
+    """Hold a lock on an open file, which is closed at the end. Waits only so long."""
     try:
         deadline = time.monotonic() + (PATIENCE if patience is None else patience)
         while True:
@@ -133,11 +157,7 @@ def _held(store: Store, name: bytes, how: int, patience: float | None, why: str)
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise BusyError(
-                        f"{why} in {store.root}",
-                        hint="wait for it to end, then try again",
-                        details={"root": str(store.root)},
-                    ) from None
+                    raise BusyError(why, hint="wait for it to end, then try again") from None
                 time.sleep(0.02)
         yield
     finally:

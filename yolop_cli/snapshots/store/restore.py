@@ -7,7 +7,7 @@ by the next command, which can put the safety snapshot back.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from yolop_cli import clock, strict_json
 from yolop_cli.errors import BusyError, StaleError, StorageError, YolopError, os_reason
@@ -93,8 +93,8 @@ def carry_out(
                 raise StaleError("the files changed since the preview", hint="look at a new preview")
             plan = _compare(store, scan, target, packs, settings)
             with stage.staged(store, packs, plan) as ready:
-                _begin(store, plan, safety)
                 _change_files(store, plan, safety, ready)
+                _finish(store, plan)
             return plan
 
 
@@ -124,11 +124,12 @@ def restore(
                 safety = _commit_safety(store, capture, plan, label)
                 assert safety is not None
                 try:
-                    _begin(store, plan, safety)
+                    _change_files(store, plan, safety, ready)
                 except BaseException:
-                    manifest.delete(store, (safety.id,))  # nothing was changed, so there is nothing to undo
+                    if interrupted(store) is None:  # the files are those it holds
+                        manifest.delete(store, (safety.id,))
                     raise
-                _change_files(store, plan, safety, ready)
+                _finish(store, plan)
             return Prepared(plan, safety)
 
 
@@ -177,41 +178,26 @@ def _commit_safety(store: Store, capture: Capture, plan: RestorePlan, label: Lab
     return commit(store, replace(capture, scan=scan), text, SAFETY)
 
 
-def _begin(store: Store, plan: RestorePlan, safety: Manifest) -> None:
-    """Look once more that nothing moved, then say durably that files are being changed."""
+def _change_files(store: Store, plan: RestorePlan, safety: Manifest, ready: dict[bytes, bytes]) -> None:
+    """Carry out the plan, or put everything back. While it does, ``restoring.json`` says so.
+
+    Raises ``StaleError`` when a path moved, ``StorageError`` when something fails.
+    """
     apply.check_still(store, plan)
     before = interrupted(store)
     undo = safety.id
     if before is not None and manifest.exists(store, before.safety_snapshot_id):
         undo = before.safety_snapshot_id  # the files are a mixture already: that one has them whole
-    record = {"snapshot_id": plan.snapshot_id, "safety_snapshot_id": undo, "began_at": clock.now()}
     try:
-        disk.replace_file(RESTORING, store.base, strict_json.dumps(record) + b"\n", store.tmp)
-    except OSError:
-        if before is None:
-            disk.remove_quietly(RESTORING, store.base)  # it may be there though it could not be synced
-        raise
-
-
-def _change_files(store: Store, plan: RestorePlan, safety: Manifest, ready: dict[bytes, bytes]) -> None:
-    """Carry out the plan, or put everything back; then what ``_begin`` said is no longer true."""
-    try:
+        _note(store, Interrupted(plan.snapshot_id, undo, clock.now()))
         apply.carry_out(store, plan, ready)
     except BaseException as error:
-        _put_back(store, safety, error)
+        _put_back(store, safety, error, before)
         raise
-    try:
-        _clear(store)
-    except OSError as error:
-        raise StorageError(
-            f"the files are restored, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
-            hint=f"remove it, or repeat: snapshot restore {plan.snapshot_id}",
-            details={"safety_snapshot_id": safety.id},
-        ) from error
 
 
-def _put_back(store: Store, safety: Manifest, cause: BaseException) -> None:
-    """Undo a restore that failed half-way. Always raises, unless the cause is no ``Exception``."""
+def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Interrupted | None) -> None:
+    """Undo a restore that failed half-way. Raises in words of its own unless the cause has them."""
     why = os_reason(cause) if isinstance(cause, OSError) else str(cause) or type(cause).__name__
     try:
         with Packs(store) as packs:
@@ -219,7 +205,10 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException) -> None:
             plan = compare(store, scan, safety, packs.listing)
             with stage.staged(store, packs, plan) as ready:
                 apply.carry_out(store, plan, ready)
-        _clear(store)
+        if before is None:
+            _clear(store)
+        else:
+            _note(store, before)
     except (OSError, YolopError) as error:
         second = os_reason(error) if isinstance(error, OSError) else error.message
         raise StorageError(
@@ -227,13 +216,23 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException) -> None:
             hint=f"put them back with: snapshot restore {safety.id}",
             details={"safety_snapshot_id": safety.id},
         ) from cause
-    if isinstance(cause, StaleError):
-        raise cause
-    if isinstance(cause, Exception):
+    if isinstance(cause, Exception) and not isinstance(cause, StaleError):
+        raise StorageError(f"the restore failed ({why}); the files are as they were before") from cause
+
+
+def _finish(store: Store, plan: RestorePlan) -> None:
+    """The files are restored: say no longer that they are being changed."""
+    try:
+        _clear(store)
+    except OSError as error:
         raise StorageError(
-            f"the restore failed ({why}); the files are as they were before",
-            details={"safety_snapshot_id": safety.id},
-        ) from cause
+            f"the files are restored, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
+            hint=f"remove it, or repeat: snapshot restore {plan.snapshot_id}",
+        ) from error
+
+
+def _note(store: Store, record: Interrupted) -> None:
+    disk.replace_file(RESTORING, store.base, strict_json.dumps(asdict(record)) + b"\n", store.tmp)
 
 
 def _clear(store: Store) -> None:
