@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
             if name in self.table:
                 _, _, summary, section = self.table[name]
             else:
-                summary, section = self.commands[name].get_short_help_str(limit=80), "Commands"
+                summary, section = self.commands[name].get_short_help_str(limit=200), "Commands"
             rows.append((name, summary, section))
         return rows
 

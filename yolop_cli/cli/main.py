@@ -44,7 +44,7 @@ def root() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit status of CLI.md's table."""
-    as_json = "--json" in arguments
+    as_json, output = "--json" in arguments, sys.stdout
     try:
         status = root.main(arguments, prog_name="yolop-cli", standalone_mode=False)
         sys.stdout.flush()
@@ -63,14 +63,31 @@ def run(arguments: list[str]) -> int:
         screen.write_error("\ninterrupted\n")
         return 130
     except BrokenPipeError:
-        # The reader went away. Standard output must not fail once more when the interpreter flushes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _settle_output()
+        return PIPE_STATUS
+    except SystemExit:
+        # Click ends the program itself, with 1, and wraps the output, where a reader went away.
+        if sys.stdout is output:
+            raise
         return PIPE_STATUS
     except OSError as error:
+        if not _settle_output():
+            words = f"the output could not be written: {os_reason(error)}; what was done before stands"
+            return _refused(StorageError(words), arguments, as_json)
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return _refused(StorageError(f"{where}{os_reason(error)}"), arguments, as_json)
     except Exception as error:
         return _bug(error, arguments, as_json)
+
+
+def _settle_output() -> bool:
+    """Whether standard output takes what is left; else that is dropped, so that no later flush fails too."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def _refused(error: YolopError, arguments: list[str], as_json: bool) -> int:
