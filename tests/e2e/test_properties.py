@@ -153,7 +153,7 @@ def there_and_back(box: Sandbox, first: Tree, second: Tree) -> None:
 RELAXED = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=RELAXED, derandomize=True, database=None)
+@settings(max_examples=6, deadline=None, suppress_health_check=RELAXED, derandomize=True, database=None)
 @for_all(pair=pairs)
 def test_capture_change_rewind_redo(playground: Sandbox, pair: tuple[Tree, Tree]) -> None:
     there_and_back(playground, *pair)
@@ -186,7 +186,7 @@ sequences = st.tuples(
 )
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=RELAXED, derandomize=True, database=None)
+@settings(max_examples=2, deadline=None, suppress_health_check=RELAXED, derandomize=True, database=None)
 @for_all(sequence=sequences)
 def test_jumps_between_several_checkpoints(
     playground: Sandbox, sequence: tuple[list[Tree], list[int]]
@@ -203,9 +203,8 @@ def test_jumps_between_several_checkpoints_at_length(
     walk(playground, *sequence)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_kind_of_change_at_one_path(playground: Sandbox, seed: int) -> None:
-    """file, executable, link and directory at the same place, in every order of two."""
+def test_every_kind_of_change_at_one_path(playground: Sandbox) -> None:
+    """File, executable, link and directory at the same place, in every order of two."""
     kinds: list[Tree] = [
         {},
         {b"p": Thing(FILE, b"f\n")},
@@ -217,11 +216,7 @@ def test_every_kind_of_change_at_one_path(playground: Sandbox, seed: int) -> Non
     first: Tree = {}
     second: Tree = {}
     for number, (a, b) in enumerate(pairs_of_kinds):  # all at once: one path for every pair
-        top = b"%d-%d" % (number, seed)
+        top = b"%d" % number
         first |= {top + b"/" + path: thing for path, thing in kinds[a].items()}
         second |= {top + b"/" + path: thing for path, thing in kinds[b].items()}
-    if seed == 1:
-        first, second = second, first
-    if seed == 2:
-        first = {path.replace(b"/", b".d/", 1): thing for path, thing in first.items()}
     there_and_back(playground, first, second)
