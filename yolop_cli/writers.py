@@ -7,6 +7,7 @@ other users cannot be looked into; they are passed over (behaviour page, "Apply"
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class Writer:
 
 
 def family() -> frozenset[int]:
-    """This process and its ancestors: the caller's own shell and what it was started from."""
+    """This process, its ancestors (the caller's own shell) and the other ends of its pipeline."""
     import psutil
 
     own = psutil.Process()
@@ -33,7 +34,50 @@ def family() -> frozenset[int]:
         ancestors = [process.pid for process in own.parents()]
     except psutil.Error:
         ancestors = []
-    return frozenset((own.pid, os.getppid(), *ancestors))
+    return frozenset((own.pid, os.getppid(), *ancestors, *_pipeline()))
+
+
+def own_output() -> frozenset[tuple[int, int]]:
+    """The files that this process's output and errors go to, as (device, inode)."""
+    found = set()
+    for descriptor in (1, 2):
+        try:
+            info = os.fstat(descriptor)
+        except OSError:
+            continue
+        if stat.S_ISREG(info.st_mode):
+            found.add((info.st_dev, info.st_ino))
+    return frozenset(found)
+
+
+def _pipeline() -> set[int]:
+    """The processes that read what this one prints, directly or through another, or feed it its input."""
+    try:
+        streams = {int(name): _streams(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    except OSError:
+        return set()
+    own = streams.get(os.getpid(), ("", "", ""))
+    found = {pid for pid, (_, out, _) in streams.items() if out and out == own[0]}
+    outputs = {each for each in own[1:] if each}
+    while outputs:
+        readers = {pid for pid, (given, _, _) in streams.items() if given in outputs} - found
+        found |= readers
+        outputs = {each for pid in readers for each in streams[pid][1:] if each}
+    return found
+
+
+def _streams(pid: int) -> tuple[str, str, str]:
+    """The pipes at a process's standard input, output and error; empty where there is none."""
+    first, second, third = (_pipe(f"/proc/{pid}/fd/{number}") for number in range(3))
+    return first, second, third
+
+
+def _pipe(path: str) -> str:
+    try:
+        target = os.readlink(path)
+    except OSError:
+        return ""
+    return target if target.startswith("pipe:") else ""
 
 
 def writers(root: Path, *, aside: Collection[int] | None = None) -> tuple[Writer, ...]:

@@ -31,7 +31,7 @@ from yolop_cli.snapshots.restore import Restored, stage_name
 from yolop_cli.snapshots.verified import put_back, verify
 from yolop_cli.timeline.fold import Redo
 from yolop_cli.timeline.records import HeadMoved, Record, RedoCleared, Snapshot
-from yolop_cli.writers import writers
+from yolop_cli.writers import own_output, writers
 
 _AGAIN = "make a new preview: `yolop-cli rewind preview`"
 
@@ -149,6 +149,22 @@ def _refuse_busy(checkout: Checkout) -> None:
         )
 
 
+def _refuse_own_output(private: PrivateGit, waiting: WaitingRestore) -> None:
+    """Refuse to replace or delete the file that this command's own words go to."""
+    outputs = own_output()
+    if not outputs:
+        return
+    device = private.checkout.root.stat().st_dev
+    there = restoring.look_at(private, [change.path for change in waiting.changes])
+    own = [path for path, seen in there.items() if (device, seen.inode) in outputs]
+    if own:
+        raise BusyError(
+            f"the output of this command goes to {paths.show(own[0])}, which the restore would change",
+            hint="send the output to a file outside the worktree",
+            details={"paths": [paths.to_json(path) for path in own]},
+        )
+
+
 def _apply_files(one: Held, waiting: WaitingRestore) -> Applied:
     assert waiting.target is not None and waiting.recovery is not None
     checkout = owned_checkout(one.git, one.session)
@@ -158,6 +174,7 @@ def _apply_files(one: Held, waiting: WaitingRestore) -> Applied:
         raise StaleError("a commit or checkout happened since the preview", hint=_AGAIN)
     snapshot = Snapshot(waiting.target.tree, None, waiting.target.capture)
     check_snapshot(one, checkout, snapshot)
+    _refuse_own_output(private, waiting)
     plan, expected = _same_plan(one.git, private, waiting, snapshot, undone_tree(one, waiting.kind))
     marked = replace(
         waiting,

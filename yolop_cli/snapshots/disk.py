@@ -17,11 +17,25 @@ Fingerprint = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Seen:
-    """What lies at a path: its kind and a fingerprint that any change to it changes."""
+    """What lies at a path: its kind, how many names it has, a fingerprint that any change to it changes."""
 
     kind: Kind
     mode: int = 0
     fingerprint: Fingerprint | None = None
+    links: int = field(default=0, compare=False)
+
+    @property
+    def inode(self) -> int | None:
+        """The number of the inode, None when nothing is there."""
+        return None if self.fingerprint is None else self.fingerprint[4]
+
+    def is_but_for_change_time(self, other: Seen) -> bool:
+        """Whether both are the same file, all but the time of the inode's last change."""
+        if self.fingerprint is None or other.fingerprint is None:
+            return False
+        mine, theirs = list(self.fingerprint), list(other.fingerprint)
+        mine[3] = theirs[3] = 0
+        return mine == theirs
 
     def changed_since(self, moment: int) -> bool:
         """Whether the inode changed at or after a moment, in whole seconds since 1970."""
@@ -86,7 +100,7 @@ def seen(stat_it: Callable[[], os.stat_result]) -> Seen:
     except (FileNotFoundError, NotADirectoryError):
         return MISSING
     fingerprint = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-    return Seen(_kind(info.st_mode), info.st_mode, fingerprint)
+    return Seen(_kind(info.st_mode), info.st_mode, fingerprint, info.st_nlink)
 
 
 def _kind(mode: int) -> Kind:

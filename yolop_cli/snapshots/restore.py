@@ -56,7 +56,7 @@ def carry_out(
     """
     root = private.checkout.root
     try:
-        staged = _stage(git, private, plan, root / stage)
+        staged = _stage(git, private, plan, expected, root / stage)
         _Placing(root, root / stage, expected).all(plan, staged)
         sweep(root, stage)
     except OSError as error:
@@ -83,9 +83,18 @@ def sweep(root: Path, stage: str) -> None:
     os.rmdir(root / stage)
 
 
-def _stage(git: Git, private: PrivateGit, plan: RestorePlan, stage: Path) -> dict[bytes, str]:
-    """Write the new content of every path into the staging directory; the name of each there."""
-    wanted = [new for change, new in plan.writes if change.change != "mode"]
+def _stage(
+    git: Git, private: PrivateGit, plan: RestorePlan, expected: Mapping[bytes, Seen], stage: Path
+) -> dict[bytes, str]:
+    """Write the new content of every path into the staging directory; the name of each there.
+
+    A file that only gets another mode is written too when it has other names: they are not the session's.
+    """
+    wanted = [
+        new
+        for change, new in plan.writes
+        if change.change != "mode" or expected.get(change.path, MISSING).links > 1
+    ]
     if not wanted:
         return {}
     sweep(stage.parent, stage.name)
@@ -130,6 +139,7 @@ class _Placing:
         self.stage = os.fsencode(stage)
         self.expected = expected
         self.touched: set[bytes] = set()
+        self.released: set[int | None] = set()
         umask = os.umask(0)
         os.umask(umask)
         self.umask = umask
@@ -170,11 +180,16 @@ class _Placing:
         wanted = self.expected.get(path, MISSING)
         same = found.kind == wanted.kind if found.kind == "directory" else found == wanted
         # A directory that emptied while its files were removed may be gone already.
-        if not same and not (found.kind == "missing" and wanted.kind == "directory"):
+        emptied = found.kind == "missing" and wanted.kind == "directory"
+        # Another name of a file that the restore has replaced: the inode lost a link, and nothing else.
+        unlinked = found.inode in self.released and found.is_but_for_change_time(wanted)
+        if not (same or emptied or unlinked):
             raise StaleError(
                 f"{paths.show(path)} changed since the preview",
                 hint="make a new preview: `yolop-cli rewind preview`",
             )
+        if found.links > 1:
+            self.released.add(found.inode)
         return found
 
     def _prepare(self, source: bytes, fd: int, name: bytes, found: Seen, *, executable: bool) -> None:
