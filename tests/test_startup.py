@@ -365,6 +365,13 @@ def test_full_disk_under_the_output_is_an_error_of_its_own(box: Sandbox, argumen
     assert b"No space left on device" in said and said.count(b"\n") == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_errors_that_cannot_be_written_keep_their_exit_status(box: Sandbox) -> None:
+    script = '"$0" nosuch > /dev/full 2> /dev/full'
+    ran = subprocess.run(["bash", "-c", script, str(program.PROGRAM)], env=box.environment(), cwd=box.root)
+    assert ran.returncode == 2
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_as_the_null_device(box: Sandbox, closed: str) -> None:
     box.make_session(owned=False, root=box.root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -105,8 +106,12 @@ def write(words: str) -> None:
 
 
 def write_error(words: str) -> None:
-    """Text on standard error, in any locale."""
-    _write(sys.stderr, words)
+    """Text on standard error, in any locale; where it cannot be written, the exit status has to do."""
+    try:
+        _write(sys.stderr, words)
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def write_bytes(data: bytes) -> None:
