@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support import program, reader, trees
-from tests.support.sandbox import Sandbox
+from tests.support.sandbox import OTHER_SID, Sandbox
 
 README = (program.ROOT / "README.md").read_text(encoding="utf-8")
 RECIPES = README.partition("\n## Everyday recipes\n")[2]
@@ -90,7 +90,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sandbox, dict[str,
 def demo(played: tuple[Sandbox, dict[str, Any]]) -> Demo:
     box, made = played
     root, here, stubs = box.root / "demo", box.root / "here", box.root / "stubs"
-    for directory in (root, here, stubs):
+    for directory in (root, here, stubs, box.tmp / "yolop"):
         shutil.rmtree(directory, ignore_errors=True)
     shutil.copytree(box.root / "untouched", root, symlinks=True)
     here.mkdir()
@@ -176,6 +176,16 @@ def test_cat_and_extract_take_one_file_out_of_a_checkpoint(demo: Demo) -> None:
     assert [path.name for path in taken.rglob("*")] == ["notes.txt"]
     assert (taken / "notes.txt").read_bytes() == b"Buy milk.\n"
     assert demo.files() == before
+
+
+def test_pruning_is_only_looked_at_and_names_what_no_session_needs(demo: Demo) -> None:
+    orphan = demo.box.tmp / "yolop" / "worktrees" / "0a1b2c" / OTHER_SID
+    repository = demo.worktree.with_name("repository")
+    demo.box.git("worktree", "add", "-q", "-b", "gone", str(orphan), at=repository)
+    before, kept = trees.state(orphan), demo.files()
+    shown = demo.run(BLOCKS["Clear away what no session needs 1"])
+    assert shown.count(str(orphan)) >= 2
+    assert (trees.state(orphan), demo.files()) == (before, kept)
 
 
 def test_undo_in_a_script_gives_the_prompt_back(demo: Demo) -> None:

@@ -17,7 +17,7 @@ from yolop_cli.timeline.view import CheckpointView
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 
 
-@group("checkpoint", "Make checkpoints, compare them, take files out.")
+@group("checkpoint", "Make, compare and read checkpoints.")
 def checkpoint() -> None:
     """A checkpoint is the state right before a turn: the conversation, and the files of the worktree."""
 

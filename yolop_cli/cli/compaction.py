@@ -10,7 +10,7 @@ from yolop_cli.timeline import compaction as replacements
 from yolop_cli.timeline import file as timeline_file
 
 
-@group("compaction", "Replacements of the model's context: which is in force.")
+@group("compaction", "Which model-context is in force.")
 def compaction() -> None:
     """What the model was given instead of the older events. Payloads are private and never shown."""
 

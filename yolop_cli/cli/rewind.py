@@ -26,7 +26,7 @@ _COLORS = {"added": "green", "deleted": "red"}
 _DECLINED = 130
 
 
-@group("rewind", "Preview a restore, then apply it with its token.")
+@group("rewind", "Preview a restore, apply it with its token.")
 def rewind() -> None:
     """Go back to before a turn: the conversation, the files, or both.
 

@@ -31,7 +31,7 @@ _repositories = click.option(
 _DECLINED = 130
 
 
-@group("worktree", "List the agent's worktrees, prune those that nothing needs.")
+@group("worktree", "List the agent's worktrees, prune them.")
 def worktree() -> None:
     """The worktrees that the agent made for its sessions: list them, prune those that nothing needs."""
 
