@@ -11,7 +11,7 @@ from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.cli.arguments import mode_option
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.cli.screen import write
+from yolop_cli.cli.screen import write, write_error
 from yolop_cli.controller import apply as applying
 from yolop_cli.controller import preview as previewing
 from yolop_cli.controller.apply import Applied
@@ -186,13 +186,22 @@ def _confirm(
         _show_preview(invocation, session, prepared, with_next_step=not asks)
         if not asks:
             return 0
-        if not click.confirm("Apply?", default=False):
+        if not _agreed():
             applying.cancel(invocation.git, session)
             screen.note("nothing was changed")
             return _DECLINED
     done = applying.apply(invocation.git, session, prepared.waiting.token)
     _show_applied(invocation, session, done, print_prompt=print_prompt)
     return 0
+
+
+def _agreed() -> bool:
+    """The answer on the terminal; Ctrl-C and the end of input are a no."""
+    try:
+        return click.confirm("Apply?", default=False)
+    except click.Abort:
+        write_error("\n")
+        return False
 
 
 def _show_preview(
