@@ -55,11 +55,17 @@ def plan(
     """What a prune would do now. Changes nothing.
 
     ``named`` are directories whose repositories are looked at besides the current one and those that a
-    session or a worktree names. Raises ``NotFoundError`` when one is in no repository, ``StorageError``
-    when the sessions cannot be listed.
+    session or a worktree names. Raises ``NotFoundError`` when one is in no repository or when there is no
+    sessions directory, ``StorageError`` when the sessions cannot be listed.
     """
     surveyor = Surveyor.of(git, places)
     seen = looking.survey(surveyor, named=_named(places, named), progress=progress)
+    private = any(repo.private for repo in seen.repositories)
+    if (seen.facts or private) and not places.sessions.is_dir():
+        raise NotFoundError(
+            f"there is no sessions directory at {paths.show(places.sessions)}",
+            hint="without it nobody knows what is in use; name it with --sessions-dir or $YOLOP_DATA_DIR",
+        )
     owners = {session for repo in seen.repositories for session in repo.private}
     owners |= {one.session_id for one in seen.facts if one.session_id is not None}
     return prune_plan(
@@ -68,6 +74,7 @@ def plan(
         living=frozenset(session for session in owners if _lives(surveyor, session)),
         kept=seen.vanished,
         troubles=seen.troubles,
+        unclaimed=seen.unclaimed,
         force=force,
     )
 
@@ -200,7 +207,7 @@ def _named(places: Places, directories: Iterable[Path]) -> list[Path]:
     for directory in named:
         if links.enclosing(directory) is None:
             raise NotFoundError(f"no repository holds {paths.show(directory)}")
-    return [places.here, *named]
+    return named
 
 
 def _lives(surveyor: Surveyor, session_id: str) -> bool:

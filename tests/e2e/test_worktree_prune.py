@@ -777,3 +777,24 @@ def test_sessions_of_the_usual_place_count_beside_a_chosen_one(field: Field) -> 
     assert kept(report)[str(path)] == ["referenced"]
     report = field.prune("--force", env={"YOLOP_SESSIONS_DIR": str(other)})
     assert kept(report)[str(path)] == ["referenced"]
+
+
+def test_refs_of_sessions_in_another_data_directory_stay(box: Sandbox) -> None:
+    """Called inside a repository that no session known here has to do with: whose refs are these?"""
+    demo = box.cli("demo", box.root / "demo", "--json", session=False, watch=False).json
+    (box.root / "data/sessions").mkdir(parents=True, exist_ok=True)
+    for place in ("worktree", "repository"):
+        options = {"session": False, "watch": False, "cwd": box.root / "demo" / place}
+        ran = box.cli("worktree", "prune", "--yes", "--json", **options)
+        assert ran.json["refs"] == [] and ran.json["removed"] == []
+        assert [one["codes"] for one in ran.json["kept"]] == [["unclaimed"]]
+    listed = box.cli("checkpoint", "list", "--json", "-s", demo["session"], session=False, watch=False).json
+    assert all(one["workspace"]["available"] for one in listed["checkpoints"])
+
+
+def test_without_a_sessions_directory_nothing_is_removed(ready: Sandbox) -> None:
+    cp = ready.cap()
+    nowhere = {"YOLOP_DATA_DIR": str(ready.root / "nowhere")}
+    for words in (["--dry-run"], ["--yes"], ["--yes", "--force"]):
+        ready.cli("worktree", "prune", *words, session=False, env=nowhere, cwd=ready.worktree, code=3)
+    assert ready.checkpoint(cp)["workspace"]["available"]

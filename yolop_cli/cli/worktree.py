@@ -68,7 +68,8 @@ def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
     "--force",
     is_flag=True,
     help="Remove also worktrees with uncommitted or untracked changes, with commits that are nowhere else,"
-    " or with a merge or rebase under way. Nothing else is overridden.",
+    " with a merge or rebase under way, a stash made on their branch, or a repository inside. Nothing else is"
+    " overridden.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
 @_repositories
@@ -78,7 +79,10 @@ def prune(
     """Remove worktrees that no saved session needs: first their private refs, then the worktree.
 
     Branches stay, and so does every worktree whose removal could lose something; each is shown with the
-    reason. Private refs of sessions that no longer exist go too. Exit 9 when something could not be removed.
+    reason. Ignored files count as nothing to lose and go with their worktree. Private refs of sessions
+    that no longer exist go too.
+
+    Exit 9 when something could not be removed.
     """
     screen = invocation.screen
     asks = screen.terminal and sys.stdin.isatty() and not screen.as_json
@@ -197,8 +201,11 @@ def _show_list(screen: Screen, seen: Survey) -> None:
                 "-" if one["size"] is None else text.size(one["size"]),
             )
         )
+    if not rows:
+        screen.note("no worktrees below the storage roots")
+        return _show_errors(screen, seen.troubles)
     screen.table(("WORKTREE", "STATE", "BRANCH", "MARKS", "REFS", "SIZE"), rows)
-    _show_errors(screen, seen.troubles)
+    return _show_errors(screen, seen.troubles)
 
 
 def _show_report(screen: Screen, report: Report) -> None:
@@ -210,6 +217,8 @@ def _show_report(screen: Screen, report: Report) -> None:
         )
         for reason in unsaved(removal.facts):
             screen.line(f"  although {text.clean(reason.words)}")
+    if report.dry_run and any(not removal.facts.missing for removal in report.removed):
+        screen.note("ignored files in a worktree go with it")
     for ref in report.refs:
         screen.line(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}")
     for kept in report.kept:

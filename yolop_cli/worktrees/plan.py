@@ -118,6 +118,10 @@ class PrunePlan:
 
 
 Decision = Literal["remove", "keep", "stuck"]
+_UNCLAIMED = Reason(
+    "unclaimed",
+    "its checkpoint refs may be those of sessions in another data directory; --repo names it all the same",
+)
 
 
 def barriers(facts: Facts) -> tuple[Reason, ...]:
@@ -167,9 +171,12 @@ def prune_plan(
     living: frozenset[str],
     kept: Iterable[Kept] = (),
     troubles: Iterable[Trouble] = (),
+    unclaimed: frozenset[Path] = frozenset(),
     force: bool = False,
 ) -> PrunePlan:
     """The whole plan.
+
+    In a repository that is ``unclaimed`` refs stay: sessions of another data directory may need them.
 
     ``living`` are the sessions that exist or run; refs of all others go, except where a worktree that
     stays bears the session's name: what is in it may need them.
@@ -188,6 +195,8 @@ def prune_plan(
     repositories = list(repositories)
     bound = _names_that_stay(repositories, staying, failing, going)
     removals, loose = _share_out(going, repositories, living, bound)
+    staying += [Kept(one.common, (_UNCLAIMED,)) for one in loose if one.common in unclaimed]
+    loose = tuple(one for one in loose if one.common not in unclaimed)
     return PrunePlan(
         force,
         removals,

@@ -67,12 +67,17 @@ class Known:
 
 @dataclass(frozen=True)
 class Survey:
-    """Everything found: facts by path, repositories, what could not be looked at, what is only reported."""
+    """Everything found: facts by path, repositories, what could not be looked at, what is only reported.
+
+    ``unclaimed`` are repositories that were looked at only because the command was called inside them: no
+    session, worktree or note of ours leads there, so whose refs they hold is not known.
+    """
 
     facts: tuple[Facts, ...]
     known: Mapping[Path, Known]
     troubles: tuple[Trouble, ...]
     vanished: tuple[Kept, ...]
+    unclaimed: frozenset[Path]
 
     @property
     def repositories(self) -> list[Repository]:
@@ -87,13 +92,16 @@ def survey(
     everywhere: bool = False,
     progress: Progress = silent,
 ) -> Survey:
-    """Look at every worktree, and at the repositories of ``named`` directories too.
+    """Look at every worktree, and at the repositories of ``named`` directories and of the present one too.
 
     ``everywhere`` looks also into worktrees that stay in any case.
     """
     entries, troubles = storage.entries(surveyor.places.worktree_roots)
     joined = [(entry, read_link(entry)) for entry in entries]
     commons, vanished = _commons(surveyor, joined, named)
+    here = links.enclosing(surveyor.places.here)
+    unclaimed = frozenset() if here is None or here in commons else frozenset({here})
+    commons = sorted({*commons, *unclaimed})
     known, silent_ones = _ask(surveyor, commons, progress)
     troubles += [Trouble(common, message) for common, message in silent_ones.items()]
     facts = [outside(surveyor, entry, link, known, silent_ones) for entry, link in joined]
@@ -101,7 +109,8 @@ def survey(
     facts = _with_users(facts, in_use(facts))
     facts = _look_inside(surveyor, facts, known, dict(joined), everywhere, progress)
     facts = with_only_here(surveyor, facts, known)
-    return Survey(tuple(sorted(facts, key=lambda one: one.path)), known, tuple(troubles), tuple(vanished))
+    found = tuple(sorted(facts, key=lambda one: one.path))
+    return Survey(found, known, tuple(troubles), tuple(vanished), unclaimed)
 
 
 def _ask(
