@@ -445,7 +445,7 @@ def test_case_11_text_output_escapes_control_characters(ready: Sandbox) -> None:
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Sandbox:
-    """A sandbox whose every path has spaces, quotes and signs that shells and git's own files give a meaning."""
+    """A sandbox whose every path has spaces, quotes and signs that mean something to shells and git."""
     box = Sandbox(tmp_path / "sp ace'\"\u00e9;$(x)\\n#")
     box.ready()
     return box

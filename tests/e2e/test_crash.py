@@ -275,6 +275,8 @@ def test_case_25_next_writer_reports_the_interrupted_restore(scene: Scene) -> No
     ):
         refused = scene.box.cli(*command, watch=False, code=(4, 6, 8, 9))
         assert "rewind cancel" in refused.said, refused.dump()
+    refused = scene.box.cli("undo", "--json", watch=False, code=(4, 6, 8, 9))
+    assert refused.error["hint"]  # and nothing beside the one document on standard error
     # Killed again while it puts things back, twice: the third time it succeeds.
     for number in (12, 20):
         at_moment(scene.box, "kill", number, "rewind", "cancel")
