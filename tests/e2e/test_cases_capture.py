@@ -400,6 +400,7 @@ def test_case_10_operation_in_progress(ready: Sandbox, operation: str) -> None:
 # -- 11: names
 
 
+C_LOCALE = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
 ODD_NAMES = (
     b"bad\xff",
     b"caf\xc3\xa9",
@@ -412,9 +413,7 @@ ODD_NAMES = (
 )
 
 
-@pytest.mark.parametrize(
-    "locale", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}], ids=["utf8", "C"]
-)
+@pytest.mark.parametrize("locale", [{}, C_LOCALE], ids=["utf8", "C"])
 def test_case_11_names_that_are_not_utf8(ready: Sandbox, locale: dict[str, str]) -> None:
     for name in ODD_NAMES:
         ready.write(name, name)
@@ -442,6 +441,55 @@ def test_case_11_text_output_escapes_control_characters(ready: Sandbox) -> None:
         assert not {byte for byte in out if byte < 32} - {ord("\n"), ord("\t")}
         assert "\u202e".encode() not in out
         assert out.decode("utf-8")
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Sandbox:
+    """A sandbox whose every path has spaces, quotes and signs that mean something to shells and git."""
+    box = Sandbox(tmp_path / "sp ace'\"\u00e9;$(x)\\n#")
+    box.ready()
+    return box
+
+
+@pytest.mark.parametrize("locale", [{}, C_LOCALE], ids=["utf8", "C"])
+def test_case_11_names_of_the_places_themselves(odd: Sandbox, locale: dict[str, str]) -> None:
+    cp = odd.cap("\u00e9\u2028", env=locale)
+    assert next(record for record in odd.records() if record.get("id") == cp)["prompt"] == "\u00e9\u2028"
+    odd.write("a.txt", "two\n")
+    odd.write("caf\u00e9", "x\n")
+    assert "caf" in odd.cli("rewind", "preview", cp, "--mode", "workspace", env=locale).text
+    odd.back(cp, env=locale)
+    assert set(odd.state()) == {b"a.txt"}
+    assert odd.read("a.txt") == b"one\n"
+    odd.cli("checkpoint", "create", "--prompt", b"\xff\xfe", "--json", code=2)
+
+
+def test_case_28_worktree_below_a_linked_directory(box: Sandbox) -> None:
+    """The same place under two spellings: git keeps the resolved one, the session the other."""
+    box.tmp.rmdir()
+    (box.root / "real").mkdir()
+    box.tmp.symlink_to("real")
+    box.ready()
+    cp = box.cap()
+    assert box.checkpoint(cp)["workspace"]["available"]
+    box.write("a.txt", "two\n")
+    box.back(cp)
+    assert box.read("a.txt") == b"one\n"
+    assert (
+        box.cli("checkpoint", "list", "--json", session=False, cwd=box.worktree).json["session_id"] == box.sid
+    )
+
+
+def test_case_08_objects_borrowed_from_another_repository(box: Sandbox) -> None:
+    box.make_repo()
+    source = box.repo.rename(box.root / "source")
+    box.git("clone", "-q", "--shared", str(source), str(box.repo), at=box.root)
+    box.make_worktree()
+    cp = box.cap()
+    box.write("a.txt", "two\n")
+    box.back(cp)
+    assert box.read("a.txt") == b"one\n"
+    box.cli("checkpoint", "verify")
 
 
 # -- 13: modes and links come from the file system

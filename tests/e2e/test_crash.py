@@ -161,6 +161,9 @@ def sweep(scene: Scene, action: str, samples: int | None) -> None:
         if action == "kill" and len(seen) == number:
             assert ran.code == -signal.SIGKILL, where
             scene.assert_whole()
+        elif action == "interrupt" and ran.code == 130:
+            done = scene.moves() > before
+            assert scene.box.state() == (scene.old if done else scene.new), where
         elif ran.code == 0:  # the failure could be passed over, or this run had fewer moments
             assert scene.box.state() == scene.old, where
         elif scene.moves() > before:  # the head has moved already: then the message says so
@@ -180,6 +183,35 @@ def test_case_25_killed_at_sampled_moments_of_apply(scene: Scene) -> None:
 
 def test_case_25_out_of_space_at_sampled_moments_of_apply(scene: Scene) -> None:
     sweep(scene, "fail", SAMPLES)
+
+
+def test_interrupted_by_the_user_at_sampled_moments_of_apply(scene: Scene) -> None:
+    sweep(scene, "interrupt", 4)
+
+
+@pytest.mark.exhaustive
+def test_interrupted_by_the_user_at_every_moment_of_apply(scene: Scene) -> None:
+    sweep(scene, "interrupt", None)
+
+
+def test_case_58_edit_while_the_restore_runs_is_not_overwritten(scene: Scene) -> None:
+    """The plan is checked once more path by path: a file saved in between stays, and all else is put back."""
+    box = scene.box
+    number, before = placing(count_moments(scene)), scene.moves()  # the rename of f3: f5 comes later
+    report = box.root / "moments"
+    report.unlink(missing_ok=True)
+    words = ("stop", str(number), str(report), "rewind", "apply", scene.token(), "-s", box.sid)
+    environment = {**box.environment(), "PYTHONPATH": str(program.ROOT)}
+    child = program.start(words, env=environment, cwd=box.root, prefix=MOMENTS)
+    _pid, status = os.waitpid(child.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status), report.read_text()
+    box.write("f5", "saved by the user meanwhile\n")
+    child.send_signal(signal.SIGCONT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 8, (out, err)
+    assert box.read("f5") == b"saved by the user meanwhile\n"
+    assert scene.moves() == before
+    assert {**box.state(), b"f5": scene.new[b"f5"]} == scene.new, err
 
 
 @pytest.mark.exhaustive
@@ -243,6 +275,8 @@ def test_case_25_next_writer_reports_the_interrupted_restore(scene: Scene) -> No
     ):
         refused = scene.box.cli(*command, watch=False, code=(4, 6, 8, 9))
         assert "rewind cancel" in refused.said, refused.dump()
+    refused = scene.box.cli("undo", "--json", watch=False, code=(4, 6, 8, 9))
+    assert refused.error["hint"]  # and nothing beside the one document on standard error
     # Killed again while it puts things back, twice: the third time it succeeds.
     for number in (12, 20):
         at_moment(scene.box, "kill", number, "rewind", "cancel")

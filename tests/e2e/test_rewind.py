@@ -214,6 +214,23 @@ def test_undo_print_prompt_gives_the_prompt_alone(three: tuple[Sandbox, list[str
     assert out.decode().rstrip("\n") == "line one\nline two \u00e9"
 
 
+def test_undo_of_a_turn_that_never_ended(ready: Sandbox) -> None:
+    first = ready.turn("first", [("a.txt", "two\n")])
+    second = ready.create("second")["id"]
+    ready.agent.ask("second")
+    ready.write("a.txt", "three\n")
+    done = ready.undo()
+    assert done["head"]["to"] == first
+    assert done["prompt"] == "second"
+    assert ready.read("a.txt") == b"two\n"
+    state = ready.folded()
+    assert (state.head, state.pending) == (first, None)
+    assert "second" not in reader.active_texts(ready.session)
+    ready.redo()
+    assert ready.read("a.txt") == b"three\n"
+    assert ready.folded().head == second
+
+
 # -- status and cancel
 
 

@@ -398,3 +398,19 @@ def test_odd_heads(ready: Sandbox, where: str) -> None:
     ready.back(cp)
     assert ready.read("a.txt") == b"one\n"
     assert not (ready.worktree / "n").exists()
+
+
+def test_redo_takes_away_a_file_the_rewind_brought_back_though_every_rule_ignores_it(ready: Sandbox) -> None:
+    """Tracked and ignored at the checkpoint, untracked and deleted since: it comes back; redo undoes it."""
+    ready.write(".gitignore", "*.log\n")
+    ready.write("x.log", "tracked\n")
+    ready.git("add", "-f", "-A")
+    ready.git("commit", "-qm", "log")
+    cp = ready.cap()
+    ready.git("rm", "-q", "x.log")
+    ready.git("commit", "-qm", "no log")
+    before = ready.state()
+    ready.back(cp)
+    assert ready.read("x.log") == b"tracked\n"
+    ready.redo()
+    assert ready.state() == before

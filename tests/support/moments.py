@@ -5,6 +5,8 @@ those gives every moment a number. ``run`` starts the program with such a counte
 
 - ``count``: let it run and write how many moments there were;
 - ``kill N``: SIGKILL just before moment N, as a power cut or the kernel's killer would;
+- ``interrupt N``: SIGINT just before moment N, as Ctrl-C does;
+- ``stop N``: SIGSTOP just before moment N, so that a test can change something and let it go on;
 - ``fail N``: moment N raises "no space left on device" (a fork: "resource temporarily unavailable").
 """
 
@@ -31,6 +33,7 @@ CHANGES = frozenset(
         "_posixsubprocess.fork_exec",
     }
 )
+SIGNALS = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT, "stop": signal.SIGSTOP}
 _WRITING = os.O_WRONLY | os.O_RDWR
 _NAMELESS = getattr(os, "O_TMPFILE", -1)
 
@@ -47,8 +50,8 @@ def arm(action: str, number: int, report: str) -> None:
             return
         seen += 1
         os.write(log, f"{seen} {event} {arguments[:2]!r}\n".encode("utf-8", "backslashreplace"))
-        if seen == number and action == "kill":
-            os.kill(owner, signal.SIGKILL)
+        if seen == number and action in SIGNALS:
+            os.kill(owner, SIGNALS[action])
         if seen == number and action == "fail":
             number_of = errno.EAGAIN if "fork" in event or "spawn" in event else errno.ENOSPC
             raise OSError(number_of, os.strerror(number_of))
