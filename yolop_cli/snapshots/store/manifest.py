@@ -279,7 +279,7 @@ def moved(manifest: Manifest, store: Store) -> Manifest:
 
 
 def _checksum(document: Any) -> str:
-    # Excludes and skipped paths decide what a restore leaves alone: a bit that rots in them must not go unseen.
+    # Excludes and skipped paths decide what a restore leaves alone: no bit of them may rot unseen.
     return hashlib.sha256(strict_json.dumps(document)).hexdigest()
 
 
