@@ -597,3 +597,69 @@ def test_sparse_files_come_back_sparse_and_equal(place: Place) -> None:
 
 def test_kept_is_a_value() -> None:
     assert Kept(b"a", "excluded") == Kept(b"a", "excluded")
+
+
+@pytest.mark.parametrize("content", ["text", "noise", "zeros"])
+def test_large_files_are_streamed_and_stored_once(place: Place, content: str) -> None:
+    size = 9 << 20
+    data = {"text": b"the same line again\n" * (size // 20), "noise": os.urandom(size), "zeros": bytes(size)}
+    place.write("large", data[content])
+    place.write("copy", data[content])
+    target = place.snap()
+    assert len(list((place.home / "packs").glob("*.pack"))) == 2, "one for it, one for the listing"
+    again = place.snap()
+    assert again.stats.stored_bytes == 0
+    (place.root / "copy").unlink()
+    place.write("large", b"changed")
+    place.restore(target)
+    assert (place.root / "large").read_bytes() == data[content] == (place.root / "copy").read_bytes()
+    assert place.verify().ok
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from tests.snapshots.store.support import Place
+place = Place(Path(sys.argv[1]))
+{step}
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def memory_of(place: Place, step: str) -> int:
+    """The most memory a step takes in a process of its own, in KiB."""
+    said = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(step=step), str(place.root)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    return int(said.stdout)
+
+
+def one_file_of(place: Place, size: int, noise: int = 32 << 20) -> tuple[int, int]:
+    """The memory that a snapshot and a restore of one file of that size take; the rest of it are zeros."""
+    with (place.root / "large").open("wb") as file:
+        for _ in range(min(size, noise) >> 20):
+            file.write(os.urandom(1 << 20))
+        file.truncate(size)
+    created = memory_of(place, "place.snap(max_file_bytes=1 << 40)")
+    (place.root / "large").unlink()
+    restored = memory_of(place, "place.restore(place.manifests()[0])")
+    assert (place.root / "large").stat().st_size == size
+    return created, restored
+
+
+def test_a_large_file_takes_no_more_memory_than_a_small_one(place: Place, tmp_path: Path) -> None:
+    small = one_file_of(Place(tmp_path / "small"), 6 << 20)
+    large = one_file_of(place, 200 << 20)
+    assert all(more - less < 24 << 10 for less, more in zip(small, large, strict=True)), (small, large)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("noise", [0, 32 << 20])
+def test_a_file_of_five_gigabytes_in_constant_memory(place: Place, tmp_path: Path, noise: int) -> None:
+    small = one_file_of(Place(tmp_path / "small"), 6 << 20)
+    large = one_file_of(place, 5 << 30, noise)
+    assert all(more - less < 24 << 10 for less, more in zip(small, large, strict=True)), (small, large)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.snapshots.store.support import Place
-from yolop_cli.errors import NotFoundError, RefusedError, StorageError
+from yolop_cli.errors import NotFoundError, RefusedError, StorageError, YolopError
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import Label, Manifest, Reference, Retention
 from yolop_cli.snapshots.store.layout import new_snapshot_id
@@ -411,3 +412,45 @@ def test_many_packs_and_one_that_is_too_young(place: Place) -> None:
     place.delete(*(item.id for item in made[:4]), grace=3600)
     assert place.verify().ok and place.object_count() == 6
     assert all(pack.stat().st_mtime == 1 for pack in (place.home / "packs").iterdir()), "ages are kept"
+
+
+def test_a_manifest_that_was_changed_by_hand_is_damaged(place: Place) -> None:
+    place.write("a", "one\n")
+    made = place.snap(exclude=("*.log",))
+    at = place.home / "manifests" / f"{made.id}.json"
+    at.write_bytes(at.read_bytes().replace(b"*.log", b"*.lox"))
+    with snapshots.opened(place.root) as store, pytest.raises(StorageError, match="checksum"):
+        snapshots.load(store, made.id)
+
+
+def test_any_flipped_bit_is_noticed_or_harmless(place: Place) -> None:
+    """Whatever bit of a pack, manifest or the state rots: no crash, no wrong content passed off as right."""
+    rng = random.Random(7)
+    place.write("text", b"some text, again and again\n" * 40)
+    place.write("d/noise", rng.randbytes(300))
+    place.write("d/empty", b"")
+    before = place.state()
+    made = place.snap()
+    for _ in range(60):
+        stored = [*(place.home / "packs").iterdir(), *(place.home / "manifests").iterdir()]
+        at = rng.choice([*stored, place.home / "state"])
+        whole = at.read_bytes()
+        broken = bytearray(whole)
+        broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
+        at.write_bytes(broken)
+        try:
+            ok = place.verify().ok
+            place.write("text", "changed\n")
+            (place.root / "d/noise").unlink()
+            place.restore(place.manifests()[-1] if place.manifests() else made)
+            assert place.state() == before or not ok
+        except YolopError:
+            pass
+        finally:
+            at.write_bytes(whole)
+        for manifest in place.manifests():
+            if manifest.id != made.id:
+                place.delete(manifest.id)
+        place.restore(made)
+        assert place.state() == before
+    assert place.verify().findings == ()

@@ -115,31 +115,37 @@ class Packs:
 
     def stored_bytes(self, location: Location) -> Iterator[bytes]:
         """The bytes of an object as they lie in its pack."""
-        fd, at, left = self._descriptor(location.pack), location.offset, location.stored
-        while left:
-            chunk = os.pread(fd, min(left, CHUNK), at)
-            if not chunk:
-                raise OSError(0, "the pack ends early")
-            at, left = at + len(chunk), left - len(chunk)
-            yield chunk
+        stored = _Stored(self._descriptor(location.pack), location)
+        while stored.left:
+            yield stored.read(CHUNK)
 
     def _decoded(self, location: Location) -> Iterator[bytes]:
-        chunks = self.stored_bytes(location)
         if location.codec == RAW:
-            yield from chunks
+            yield from self.stored_bytes(location)
             return
         import zstandard
 
         if self._decompressor is None:
             self._decompressor = zstandard.ZstdDecompressor()
         try:
-            if location.size <= CHUNK and location.stored <= CHUNK:
-                yield self._decompressor.decompress(b"".join(chunks), max_output_size=location.size)
+            if location.size <= CHUNK:
+                yield self._unpacked(b"".join(self.stored_bytes(location)), location.size)
                 return
-            # Bounded on both sides: a run of zeros must not unfold into gigabytes at once.
-            yield from self._decompressor.read_to_iter(_Reader(chunks), write_size=CHUNK)
+            stored = _Stored(self._descriptor(location.pack), location)
+            with self._decompressor.stream_reader(stored, read_size=CHUNK) as reader:
+                while chunk := reader.read(CHUNK):
+                    yield chunk
         except zstandard.ZstdError as error:
             raise OSError(0, f"cannot be unpacked ({error})") from None
+
+    def _unpacked(self, data: bytes, size: int) -> bytes:
+        import zstandard
+
+        # Looked at first: a damaged header may claim a size that nobody has memory for.
+        if zstandard.frame_content_size(data) != size:
+            raise OSError(0, "cannot be unpacked (not of its size)")
+        unpacked: bytes = self._decompressor.decompress(data)
+        return unpacked
 
     def _descriptor(self, pack: bytes) -> int:
         fd = self._open.pop(pack, None)
@@ -151,14 +157,18 @@ class Packs:
         return fd
 
 
-class _Reader:
-    """Chunks as something to read from."""
+class _Stored:
+    """The bytes of an object in its pack, as something to read from."""
 
-    def __init__(self, chunks: Iterator[bytes]):
-        self._chunks = chunks
+    def __init__(self, fd: int, location: Location):
+        self._fd, self._at, self.left = fd, location.offset, location.stored
 
-    def read(self, _: int) -> bytes:
-        return next(self._chunks, b"")
+    def read(self, size: int) -> bytes:
+        data = os.pread(self._fd, min(size, self.left), self._at)
+        if not data and self.left:
+            raise OSError(0, "the pack ends early")
+        self._at, self.left = self._at + len(data), self.left - len(data)
+        return data
 
 
 def names(store: Store) -> Iterator[bytes]:
