@@ -60,6 +60,9 @@ _CONFIG = (
 )
 
 
+_OWNERSHIP_HINT = "if you trust it, say so to git: `git config --global --add safe.directory DIRECTORY`"
+
+
 @dataclass(frozen=True)
 class Where:
     """Where a git process runs: its directory, the ``GIT_*`` variables it sees, extra settings."""
@@ -312,5 +315,6 @@ def _error(arguments: tuple[str, ...], output: Output) -> GitError:
     reason = said[0].removeprefix("fatal: ").removeprefix("error: ") or f"exit status {output.status}"
     return GitError(
         f"git {arguments[0]} failed: {reason}",
+        hint=_OWNERSHIP_HINT if "dubious ownership" in words else None,
         details={"command": ["git", *arguments], "status": output.status, "stderr": words},
     )

@@ -80,3 +80,23 @@ def test_the_file_that_the_output_goes_to_is_not_taken_away(ready: Sandbox) -> N
     assert b"log.txt" in ran.stderr
     assert ready.read("a.txt") == b"edited\n"
     assert (ready.worktree / "log.txt").exists()
+
+
+def test_a_restore_file_that_makes_no_sense_is_set_aside_by_cancel(ready: Sandbox) -> None:
+    cp = ready.cap()
+    ready.private(ready.session / "restore.json", b"")
+    ready.cli("session", "show", "--json")
+    ready.cli("rewind", "preview", cp, code=9)
+    ready.cli("rewind", "cancel")
+    assert not (ready.session / "restore.json").exists()
+    assert [path.read_bytes() for path in ready.session.glob("restore.json.unreadable-*")] == [b""]
+    ready.write("a.txt", "edited\n")
+    ready.back(cp)
+    assert ready.read("a.txt") == b"one\n"
+
+
+def test_a_name_that_git_will_not_hold_makes_no_snapshot(ready: Sandbox) -> None:
+    ready.write("sub/.Git", "a plain file\n")
+    made = ready.create()
+    assert made["workspace"]["available"] is False
+    assert ".Git" in made["workspace"]["reason"]

@@ -72,4 +72,5 @@ def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
     if found.worktree:
         screen.line(f"left alone: the worktree {text.path(found.worktree)}")
     if not deleted:
+        screen.line(f"token {found.token}")
         screen.line(f"to do it: yolop-cli session delete -s {found.session.id} --token {found.token}")

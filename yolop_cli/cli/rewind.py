@@ -112,11 +112,19 @@ def cancel(invocation: Invocation) -> None:
     old version; a path that somebody changed since is left alone and named.
     """
     session = invocation.session()
-    done = applying.cancel(invocation.git, session)
     screen = invocation.screen
+    done = aside = None
+    try:
+        done = applying.cancel(invocation.git, session)
+    except restore_file.UnreadableRestoreError:
+        aside = applying.set_aside_unreadable(session)
 
     def render() -> None:
-        if done is None:
+        if aside is not None:
+            screen.line(
+                f"restore.json made no sense and is {text.clean(aside.name)} now; no file was changed"
+            )
+        elif done is None:
             screen.line("no restore waits")
         elif done.files is None:
             screen.line(f"dropped the {done.waiting.kind}; nothing had changed")
@@ -127,7 +135,7 @@ def cancel(invocation: Invocation) -> None:
 
     value = {
         "session_id": session.id,
-        "cancelled": done is not None,
+        "cancelled": done is not None or aside is not None,
         "kind": done.waiting.kind if done else None,
         "restored": [paths.to_json(path) for path in done.files.restored] if done and done.files else [],
         "deleted": [paths.to_json(path) for path in done.files.deleted] if done and done.files else [],

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.errors import YolopError
 
@@ -142,7 +143,8 @@ def report(error: YolopError, *, as_json: bool) -> None:
         return
     write_error(f"error: {text.clean(error.message)}\n")
     for path in error.details.get("paths", [])[:20]:
-        write_error(f"  {text.clean(path) if isinstance(path, str) else path}\n")
+        raw = paths.from_json(path)
+        write_error(f"  {text.path(raw) if raw is not None else path}\n")
     if error.hint:
         write_error(f"hint: {text.clean(error.hint)}\n")
 

@@ -10,6 +10,7 @@ from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.errors import YolopError
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import lock, restore_file, workspace
+from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.timeline import file as timeline_file
 
 
@@ -107,7 +108,7 @@ def _details(invocation: Invocation) -> dict[str, Any]:
     summary = overview.summary(chosen)
     counts = overview.count_events(chosen, timeline)
     state = timeline.state
-    waiting = restore_file.read(chosen)
+    waiting = _waiting(invocation, chosen)
     damage = timeline.damage
     return {
         "id": chosen.id,
@@ -155,6 +156,14 @@ def _details(invocation: Invocation) -> dict[str, Any]:
         if damage is None
         else {"line": damage.line.number, "offset": damage.line.offset, "message": damage.fault.message},
     }
+
+
+def _waiting(invocation: Invocation, chosen: SessionDirectory) -> restore_file.WaitingRestore | None:
+    try:
+        return restore_file.read(chosen)
+    except restore_file.UnreadableRestoreError as error:
+        invocation.screen.warn(f"{error.message}; {error.hint}")
+        return None
 
 
 def _worktree(invocation: Invocation, metadata: workspace.Workspace, chosen: Any) -> dict[str, Any] | None:

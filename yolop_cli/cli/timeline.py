@@ -149,5 +149,9 @@ def _snapshot(snapshot: Any) -> dict[str, Any] | None:
 def _what(entry: Entry) -> str:
     value = _json(entry)
     skipped = ("type", "snapshot", "redo_snapshot", "created_at", "moved_at", "cleared_at", "completed_at")
-    shown = [f"{key}={each}" for key, each in value.items() if key not in skipped and each is not None]
+    shown = [
+        f"{key}={'-' if each is None else each}"
+        for key, each in value.items()
+        if key not in skipped and (each is not None or key in ("from", "to"))
+    ]
     return text.clip(" ".join(shown), 160)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from yolop_cli import clock, paths
 from yolop_cli.controller.preview import check_snapshot, raw_target, undone_tree
@@ -18,7 +19,7 @@ from yolop_cli.controller.writing import Held, drop_references, drop_waiting, he
 from yolop_cli.errors import BusyError, RefusedError, StaleError, StorageError, YolopError
 from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
-from yolop_cli.session import restore_file
+from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Recovery, WaitingRestore
 from yolop_cli.snapshots import refs
@@ -33,7 +34,7 @@ from yolop_cli.timeline.fold import Redo
 from yolop_cli.timeline.records import HeadMoved, Record, RedoCleared, Snapshot
 from yolop_cli.writers import own_output, writers
 
-_AGAIN = "make a new preview: `yolop-cli rewind preview`"
+_AGAIN = "make a new preview: `yolop-cli rewind preview CHECKPOINT`, or `undo` or `redo` again"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,12 @@ def cancel(git: Git, session: SessionDirectory) -> Cancelled | None:
         else:
             drop_waiting(one)
         return Cancelled(waiting, files, kept, waiting.recovery)
+
+
+def set_aside_unreadable(session: SessionDirectory) -> Path:
+    """Take a restore.json that makes no sense out of the way; nothing of it is lost. Where it is then."""
+    with lock.held(session):
+        return restore_file.set_aside(session)
 
 
 def _resume(one: Held, waiting: WaitingRestore) -> tuple[Held, WaitingRestore]:

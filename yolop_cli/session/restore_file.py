@@ -7,9 +7,10 @@ restore is done, put back or cancelled. The agent ignores it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
-from yolop_cli import files, paths, strict_json
+from yolop_cli import clock, files, paths, strict_json
 from yolop_cli.errors import StorageError
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import NotJsonError
@@ -81,17 +82,21 @@ class WaitingRestore:
         return self.mode != "conversation"
 
 
+class UnreadableRestoreError(StorageError):
+    """restore.json is there and makes no sense."""
+
+
 def read(session: SessionDirectory) -> WaitingRestore | None:
-    """The restore that waits, or None. Raises ``StorageError`` when the file makes no sense."""
+    """The restore that waits, or None. Raises ``UnreadableRestoreError`` when it makes no sense."""
     data = files.read_bytes(session.restore)
     if data is None:
         return None
     try:
         return _from_json(strict_json.loads(data))
     except (NotJsonError, KeyError, TypeError, ValueError):
-        raise StorageError(
+        raise UnreadableRestoreError(
             f"cannot read {session.restore}",
-            hint="look at it, and at the refs recovery_* of the session; then remove the file",
+            hint="`yolop-cli rewind cancel` sets it aside; the refs recovery_* of the session stay",
             details={"path": str(session.restore)},
         ) from None
 
@@ -99,6 +104,17 @@ def read(session: SessionDirectory) -> WaitingRestore | None:
 def write(session: SessionDirectory, restore: WaitingRestore) -> None:
     """Replace the file durably. Raises ``StorageError``."""
     files.write_atomic(session.restore, strict_json.dumps(_to_json(restore)) + b"\n")
+
+
+def set_aside(session: SessionDirectory) -> Path:
+    """Move a file that makes no sense out of the way; where it is then. Raises ``StorageError``."""
+    kept = session.restore.with_name(f"restore.json.unreadable-{clock.stamp()}")
+    try:
+        session.restore.rename(kept)
+        files.sync_directory(session.path)
+    except OSError as error:
+        raise files.failed("set aside", session.restore, error) from None
+    return kept
 
 
 def remove(session: SessionDirectory) -> None:

@@ -136,7 +136,8 @@ def _bring_up_to_date(
         return {}
     before = {path: disk.stat(path) for path in adds}
     arguments = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-    git.run(where, *arguments, stdin=join(sorted(adds)))
+    # Git passes over a name it will not hold, such as ".GIT", says so and exits 0.
+    _whole(git.run(where, *arguments, stdin=join(sorted(adds))))
     return before
 
 

@@ -186,7 +186,7 @@ class _Placing:
         if not (same or emptied or unlinked):
             raise StaleError(
                 f"{paths.show(path)} changed since the preview",
-                hint="make a new preview: `yolop-cli rewind preview`",
+                hint="make a new preview, then apply that one",
             )
         if found.links > 1:
             self.released.add(found.inode)
