@@ -239,9 +239,11 @@ def _unnamed(
     timeline: Timeline,
     waiting: WaitingRestore | None,
 ) -> Iterator[str]:
-    """Refs of the session that no record, no waiting restore and no byte set aside names.
+    """Refs of the session that no record, no waiting restore and no byte set aside names, and that hold
+    nothing of their own: the same files are kept by a ref that is named.
 
-    While the journal is damaged or empty they may be all that is left of it, so they stay.
+    A journal can lose its end without a trace, and then such a ref may hold the only copy of somebody's
+    files. Which of the two it is, is a decision, so all others stay.
     """
     if timeline.health != "ok" or not timeline.state.nodes:
         return
@@ -258,9 +260,10 @@ def _unnamed(
             case _:
                 pass
     kept = _set_aside(session)
+    held = {there[reference] for reference in named if reference in there}
     for reference in sorted(set(there) - named):
         name = ids.reference_name(session.id, reference)
-        if name is not None and name.encode("ascii") not in kept:
+        if name is not None and name.encode("ascii") not in kept and there[reference] in held:
             yield reference
 
 

@@ -61,6 +61,18 @@ class TestDoctor:
         assert not (ready.session / "restore.json").exists()
         assert not [name for name in ready.refs() if "recovery" in name]
 
+    def test_a_ref_that_alone_holds_its_files_stays(self, ready: Sandbox) -> None:
+        """A journal that was cut between two lines looks whole: the refs are all that tells of the rest."""
+        first = ready.cap("first")
+        ready.write("a.txt", "only here\n")
+        second = ready.cap("second")
+        lines = ready.timeline.read_bytes().splitlines(keepends=True)
+        before = ready.refs()
+        ready.private(ready.timeline, b"".join(lines[:3]))
+        ready.cli("doctor", ready.sid, "--fix", session=False, code=(0, 1))
+        assert ready.refs() == before
+        assert first in str(before) and second in str(before)
+
     def test_refs_stay_while_they_may_be_all_that_is_left(self, ready: Sandbox) -> None:
         ready.cap()
         ready.cap()

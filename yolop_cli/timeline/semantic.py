@@ -265,7 +265,7 @@ def check_repository(
     needed = {snapshot.reference for snapshot in _snapshots(entries)} | set(facts.waiting)
     for reference in sorted(set(facts.references) - needed):
         name = ids.reference_name(session_id, reference) or reference
-        fix = f"yolop-cli doctor --fix deletes it; {_REPAIR} --strategy rebuild makes its record again"
+        fix = f"{_REPAIR} --strategy rebuild makes its record again"
         yield Finding("ref-without-record", f"no record names the ref {name}", fix=fix)
 
 
