@@ -24,7 +24,7 @@ from yolop_cli.timeline.findings import Finding, Report
 from yolop_cli.timeline.fold import TimelineState, fold
 from yolop_cli.timeline.log import LogFacts
 from yolop_cli.timeline.plans import Evidence
-from yolop_cli.timeline.scan import Block, Readable, scan
+from yolop_cli.timeline.scan import scan
 from yolop_cli.timeline.semantic import RepositoryFacts
 from yolop_cli.timeline.validate import check, unreadable
 
@@ -42,16 +42,16 @@ _PRIVATE_FILES = (
 def check_session(git: Git, session: SessionDirectory) -> Report:
     """Everything that can be said against a session's timeline. What cannot be read is a finding."""
     path = os.fsencode(session.timeline)
+    entries: list[Entry] = []
     try:
         with files.reading(session.timeline) as file:
-            scanned = list(scan(journal.lines(file)))
+            checked = check(scan(journal.lines(file)), entries)
     except NotFoundError:
-        scanned = []
+        checked = check(())
     except StorageError as error:
         return Report(session.id, path, "corrupt", 0, (unreadable(error),))
-    checked = check(scanned)
     found = list(checked.findings)
-    found += _meaning(git, session, _prefix(scanned), whole=checked.status != "corrupt")
+    found += _meaning(git, session, entries, whole=checked.status != "corrupt")
     found += [*document_findings(session), *mode_findings(session)]
     found.sort(key=lambda one: (one.line is None, one.line or 0, one.offset or 0))
     status = checked.status
@@ -80,16 +80,6 @@ def evidence(git: Git, session: SessionDirectory) -> Evidence:
         # A session with a private git directory has had its snapshots taken by this toolkit.
         "raw" if session.capture.is_dir() else None,
     )
-
-
-def _prefix(scanned: list[Readable | Block]) -> list[Entry]:
-    """The records that count: those before the first damage."""
-    entries: list[Entry] = []
-    for item in scanned:
-        if isinstance(item, Block):
-            break
-        entries.append(Entry(item.line, item.parsed))
-    return entries
 
 
 def _meaning(git: Git, session: SessionDirectory, entries: list[Entry], *, whole: bool) -> list[Finding]:

@@ -20,7 +20,7 @@ BLANK = b" \t\r\f"
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line: its number from 1, its byte offset in the file, its bytes without the line feed."""
 

@@ -29,7 +29,7 @@ class Damage:
     fault: JsonFault
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A readable record and the line it stands on."""
 

@@ -23,7 +23,7 @@ from yolop_cli.timeline.records import (
 Status = Literal["pending", "completed", "failed", "interrupted"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """A checkpoint and how its turn ended; ``completion`` is None while the event range is open."""
 

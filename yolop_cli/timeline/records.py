@@ -49,7 +49,7 @@ _TIMESTAMP = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A git tree; ``capture`` is ``"raw"`` when it holds the bytes exactly as they were on disk.
 
@@ -62,7 +62,7 @@ class Snapshot:
     restored: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileSnapshot:
     """A snapshot in a content-addressed store: its id, its workspace, the root it was taken of."""
 
@@ -71,7 +71,7 @@ class FileSnapshot:
     root: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Initialized:
     """The conversation up to ``baseline_end`` belongs to every branch."""
 
@@ -79,7 +79,7 @@ class Initialized:
     created_at: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CheckpointCreated:
     """A turn is about to begin."""
 
@@ -93,7 +93,7 @@ class CheckpointCreated:
     file_snapshot: FileSnapshot | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TurnCompleted:
     """A turn ended; the head is its checkpoint now."""
 
@@ -103,7 +103,7 @@ class TurnCompleted:
     completed_at: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HeadMoved:
     """A rewind, an undo or a redo took effect. ``from_head`` and ``to`` are ``from`` and ``to`` on disk."""
 
@@ -114,7 +114,7 @@ class HeadMoved:
     moved_at: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RedoCleared:
     """There is nothing to redo any more."""
 
@@ -131,7 +131,7 @@ _NAMES: dict[type[Any], str] = {
 Record = Initialized | CheckpointCreated | TurnCompleted | HeadMoved | RedoCleared
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """A readable line: its record, and the spelling its type shows (None when it shows neither).
 

@@ -39,7 +39,7 @@ _MAX_INTERLEAVED = 4
 _MOST_SCRAPS = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Readable:
     """A line that is exactly one record."""
 
@@ -47,7 +47,7 @@ class Readable:
     parsed: Parsed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a damaged block.
 

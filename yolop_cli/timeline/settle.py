@@ -148,7 +148,8 @@ class _Walk:
         if record is None and end is not None:
             record = TurnCompleted(pending, end, False, time)
         if record is not None:
-            self._make(record, f"the end of turn {pending}, which was still open when the next record began")
+            how = "" if record.success else ", as one that did not succeed"
+            self._make(record, f"the end of turn {pending}{how}; it was still open when the next began")
 
     def _begin(self, first: CheckpointCreated) -> None:
         """The baseline, when the record of it is lost: it reaches to the first turn."""

@@ -15,6 +15,7 @@ from yolop_cli.errors import NotFoundError, StorageError
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import JsonFault, NotJsonError
 from yolop_cli.timeline import spelling
+from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding, Report, Status
 from yolop_cli.timeline.records import Parsed, type_name
 from yolop_cli.timeline.scan import Block, Piece, Readable, closed, legible, scan
@@ -50,10 +51,15 @@ class Checked:
     findings: tuple[Finding, ...]
 
 
-def check(scanned: Iterable[Readable | Block]) -> Checked:
-    """Passes 1 and 2 over what ``scan`` found. Pure; holds one line or block at a time."""
+def check(scanned: Iterable[Readable | Block], keep: list[Entry] | None = None) -> Checked:
+    """Passes 1 and 2 over what ``scan`` found. Pure; holds one line or block at a time.
+
+    ``keep`` is given the records before the first damage, with their places but without their bytes.
+    """
     state = _State()
     for item in scanned:
+        if keep is not None and isinstance(item, Readable) and state.first_damage is None:
+            keep.append(Entry(replace(item.line, data=b""), item.parsed))
         if isinstance(item, Readable):
             state.readable(item)
         else:
