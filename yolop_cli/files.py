@@ -7,6 +7,7 @@ command can say what state things are in. Files are made 0600 and directories 07
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from yolop_cli.errors import NotFoundError, StorageError, os_reason
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp\Z", re.DOTALL)
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
@@ -102,6 +104,19 @@ def write_atomic(
     except OSError as error:
         remove_file(temporary)
         raise failed("write", path, error) from None
+    except BaseException:
+        remove_file(temporary)
+        raise
+
+
+def sweep_temporaries(directory: Path) -> None:
+    """Remove what ``write_atomic`` left in a directory when it was killed; nobody may write there now."""
+    try:
+        names = [name for name in os.listdir(directory) if _TEMPORARY.match(name)]
+    except OSError:
+        return
+    for name in names:
+        remove_file(directory / name)
 
 
 def sync_directory(path: Path) -> None:

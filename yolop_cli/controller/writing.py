@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from yolop_cli import files
 from yolop_cli.errors import RefusedError, YolopError
 from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
@@ -58,6 +59,8 @@ def held(git: Git, session: SessionDirectory, *, settle: bool = True) -> Iterato
     restore was interrupted half-way and somebody has to say which way it shall go.
     """
     with lock.held(session) as descriptors:
+        for directory in (session.path, session.capture):
+            files.sweep_temporaries(directory)
         timeline = timeline_file.writable(session, timeline_file.load(session))
         waiting = restore_file.read(session)
         last = events.last_sequence(session.events, session.id)

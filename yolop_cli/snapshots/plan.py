@@ -83,14 +83,16 @@ def plan_restore(git: Git, private: PrivateGit, target: str, undone: str | None 
     changes = trees.differences(git, private.reading, present.tree, target)
     _refuse_unsafe(changes)
     disk = Disk(os.fsencode(private.checkout.root))
-    forced = _hidden(disk, changes)
+    made = frozenset() if undone is None else _made(git, private, target, undone)
+    forced = _hidden(disk, changes) | {path for path in made if disk.look(path).kind in ("file", "link")}
     if forced:
         present = capture(git, private, forced)
         changes = trees.differences(git, private.reading, present.tree, target)
         unheld = [change.path for change in changes if change.path in forced and change.old is None]
         if unheld:
             raise _denied("no snapshot could hold what lies at these paths now", unheld)
-    return _settle(git, private, disk, present, target, changes, forced, undone)
+    gone = made - _changed(git, private, undone, present.tree) if undone is not None and made else made
+    return _settle(git, private, disk, present, target, changes, forced, gone)
 
 
 def _settle(
@@ -101,15 +103,13 @@ def _settle(
     target: str,
     changes: Sequence[TreeChange],
     forced: frozenset[bytes],
-    undone: str | None,
+    gone: frozenset[bytes],
 ) -> RestorePlan:
     submodules = [
         change for change in changes if change.new is not None and change.new.mode == trees.SUBMODULE
     ]
     wanted = [change for change in changes if change not in submodules]
-    kept = _kept_deletions(git, private, present, target, wanted)
-    if kept and undone is not None:
-        kept -= _made_by(git, private, undone, target, present.tree)
+    kept = _kept_deletions(git, private, present, target, wanted) - gone
     final = tuple(change for change in wanted if change.path not in kept)
     _refuse_full_directories(disk, final)
     left = [Kept(change.path, SUBMODULE) for change in submodules]
@@ -187,18 +187,18 @@ def _kept_deletions(
     return ignored - tracked(git, private.checkout.real) if ignored else ignored
 
 
-def _made_by(git: Git, private: PrivateGit, undone: str, target: str, present: str) -> set[bytes]:
-    """Paths that going from ``target`` to ``undone`` had made and that are still as they were made."""
+def _made(git: Git, private: PrivateGit, target: str, undone: str) -> frozenset[bytes]:
+    """Paths that going from ``target`` to ``undone`` had made."""
     try:
-        made = {
-            change.path
-            for change in trees.differences(git, private.reading, target, undone)
-            if change.change == "added"
-        }
-        changed = {change.path for change in trees.differences(git, private.reading, undone, present)}
+        changes = trees.differences(git, private.reading, target, undone)
     except GitError:
-        return set()  # the tree is gone: what cannot be told apart from the user's own files stays
-    return made - changed
+        return frozenset()  # the tree is gone: what cannot be told apart from the user's own files stays
+    return frozenset(change.path for change in changes if change.change == "added")
+
+
+def _changed(git: Git, private: PrivateGit, undone: str, present: str) -> frozenset[bytes]:
+    """Paths that are not as the restore had left them."""
+    return frozenset(change.path for change in trees.differences(git, private.reading, undone, present))
 
 
 def _refuse_full_directories(disk: Disk, changes: Sequence[TreeChange]) -> None:
