@@ -162,13 +162,16 @@ def mode_faults(session: SessionDirectory) -> Iterator[tuple[Path, int, int]]:
     if session.events.parent != session.path:
         wanted.append((session.events, 0o600))
     for path, mode in wanted:
-        found = _mode(path)
+        found = _mode(path, mode)
         if found is not None and found != mode:
             yield path, mode, found
 
 
-def _mode(path: Path) -> int | None:
+def _mode(path: Path, wanted: int) -> int | None:
+    """The mode of the session's own file or directory; what a link leads to is not the session's."""
     try:
-        return stat.S_IMODE(path.stat().st_mode)
+        found = path.lstat().st_mode
     except OSError:
         return None
+    right_kind = stat.S_ISDIR(found) if wanted == files.PRIVATE_DIRECTORY else stat.S_ISREG(found)
+    return stat.S_IMODE(found) if right_kind else None

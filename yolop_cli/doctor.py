@@ -280,7 +280,7 @@ def _set_aside(session: SessionDirectory) -> bytes:
 def _cure(git: Git, session: SessionDirectory, cure: Cure) -> None:
     match cure.kind:
         case "mode" if cure.path is not None and cure.mode is not None:
-            os.chmod(cure.path, cure.mode)
+            _set_mode(cure.path, cure.mode)
         case "line-feed" if cure.path is not None:
             journal.append_bytes(cure.path, b"\n")
         case "leftover" if cure.path is not None:
@@ -291,6 +291,19 @@ def _cure(git: Git, session: SessionDirectory, cure: Cure) -> None:
             refs.drop(git, owned_checkout(git, session), session.id, [cure.reference])
         case _:
             raise AssertionError(cure)
+
+
+def _set_mode(path: Path, mode: int) -> None:
+    """Change the mode of the path itself, never of what a link put there meanwhile leads to."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        os.chmod(path, mode)  # a file without a read bit can only be named
+        return
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
 
 
 def _remove(path: Path) -> None:

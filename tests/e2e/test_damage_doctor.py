@@ -61,6 +61,16 @@ class TestDoctor:
         assert not (ready.session / "restore.json").exists()
         assert not [name for name in ready.refs() if "recovery" in name]
 
+    def test_what_a_link_leads_to_keeps_its_mode(self, ready: Sandbox) -> None:
+        ready.cap()
+        outside = ready.root / "log"
+        outside.write_bytes(b"")
+        outside.chmod(0o644)
+        (ready.session / "events.jsonl").unlink(missing_ok=True)
+        (ready.session / "events.jsonl").symlink_to(outside)
+        ready.cli("doctor", ready.sid, "--fix", session=False, watch=False, code=(0, 1))
+        assert outside.stat().st_mode & 0o777 == 0o644
+
     def test_a_ref_that_alone_holds_its_files_stays(self, ready: Sandbox) -> None:
         """A journal that was cut between two lines looks whole: the refs are all that tells of the rest."""
         first = ready.cap("first")

@@ -80,7 +80,7 @@ class Disk:
         """Whether no snapshot holds this path: blocked, in a nested repository, or a restore's own."""
         return (
             paths.is_blocked(path)
-            or path.startswith(STAGE_PREFIX)
+            or (path.startswith(STAGE_PREFIX) and b"/" in path)
             or any(self.is_nested(directory) for directory in paths.ancestors(path))
         )
 
