@@ -17,7 +17,11 @@ from yolop_cli.timeline.view import CheckpointView
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 
 
-@group("checkpoint", "Make, compare and read checkpoints.")
+@group(
+    "checkpoint",
+    "Make, compare and read checkpoints.",
+    examples=["yolop-cli checkpoint list", "yolop-cli checkpoint diff cp_1_1"],
+)
 def checkpoint() -> None:
     """A checkpoint is the state right before a turn: the conversation, and the files of the worktree."""
 
@@ -139,8 +143,8 @@ def show(invocation: Invocation, checkpoint_id: str) -> None:
     session=True,
     examples=[
         "yolop-cli checkpoint diff cp_1_1",
-        "yolop-cli checkpoint diff cp_1_1 cp_9_2 --stat",
-        "yolop-cli checkpoint diff cp_1_1 --patch | less -R",
+        "yolop-cli checkpoint diff cp_1_1 cp_3_2 --stat",
+        "yolop-cli checkpoint diff cp_1_1 --patch > turn.patch",
     ],
 )
 @click.argument("checkpoint_id", metavar="ID")
@@ -168,7 +172,7 @@ def diff(
 
 
 @command(
-    checkpoint, "cat", session=True, examples=["yolop-cli checkpoint cat cp_1_1 src/main.c > main.c.old"]
+    checkpoint, "cat", session=True, examples=["yolop-cli checkpoint cat cp_1_1 notes.txt > notes.txt.old"]
 )
 @click.argument("checkpoint_id", metavar="ID")
 @click.argument("path")
@@ -210,8 +214,8 @@ def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id:
     "extract",
     session=True,
     examples=[
-        "yolop-cli checkpoint extract cp_1_1 /tmp/old",
-        "yolop-cli checkpoint extract cp_1_1 /tmp/old src",
+        "yolop-cli checkpoint extract cp_1_1 ../old",
+        "yolop-cli checkpoint extract cp_3_2 ../notes shopping.txt",
     ],
 )
 @click.argument("checkpoint_id", metavar="ID")

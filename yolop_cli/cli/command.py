@@ -76,7 +76,12 @@ class Invocation:
 
 
 class Command(click.Command):
-    """A command whose help is drawn by rich-click on a terminal and plain when piped."""
+    """A command whose help is drawn by rich-click on a terminal and plain when piped.
+
+    ``examples`` are command lines that work in the session of ``yolop-cli demo``.
+    """
+
+    examples: tuple[str, ...] = ()
 
     def get_help(self, ctx: click.Context) -> str:
         return rich_help(self, ctx) if sys.stdout.isatty() else super().get_help(ctx)
@@ -91,10 +96,15 @@ class LazyGroup(click.Group):
     command_class = Command
 
     def __init__(
-        self, *args: Any, table: dict[str, tuple[str, str, str, str]] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        table: dict[str, tuple[str, str, str, str]] | None = None,
+        examples: Sequence[str] = (),
+        **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, epilog=_epilog(examples), **kwargs)
         self.table = table or {}
+        self.examples = tuple(examples)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.table, *(name for name in self.commands if name not in self.table)]
@@ -181,9 +191,11 @@ def rich_help(command: click.Command, ctx: click.Context) -> str:
         return twin.get_help(context).rstrip("\n")
 
 
-def group(name: str, summary: str) -> Callable[[Callable[..., None]], LazyGroup]:
+def group(
+    name: str, summary: str, *, examples: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], LazyGroup]:
     """Declare a noun; its verbs are added with ``command``."""
-    return click.group(name, cls=LazyGroup, short_help=summary, context_settings=CONTEXT)
+    return click.group(name, cls=LazyGroup, short_help=summary, examples=examples, context_settings=CONTEXT)
 
 
 def command(
@@ -207,14 +219,18 @@ def command(
             declared = option(declared)
         # Click lists the parameters declared last first: the command's own before the common ones.
         declared.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-        shown = "\n".join(f"  {line}" for line in examples)
-        epilog = f"Examples:\n\n\b\n{shown}" if examples else None
-        made = click.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT)(declared)
+        made = click.command(name, cls=Command, epilog=_epilog(examples), context_settings=CONTEXT)(declared)
+        made.examples = tuple(examples)
         if parent is not None:
             parent.add_command(made)
         return made
 
     return declare
+
+
+def _epilog(examples: Sequence[str]) -> str | None:
+    shown = "\n".join(f"  {line}" for line in examples)
+    return f"Examples:\n\n\b\n{shown}" if examples else None
 
 
 def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:

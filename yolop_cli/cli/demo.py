@@ -14,7 +14,7 @@ from yolop_cli.cli.command import Invocation, command
 from yolop_cli.errors import DeniedError
 
 
-@command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo /tmp/try-it"])
+@command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo try-it"])
 @click.argument("directory", required=False, metavar="[DIR]")
 def demo(invocation: Invocation, directory: str | None) -> None:
     """Make a throw-away repository and session, run three turns, rewind and redo.

@@ -23,7 +23,11 @@ from yolop_cli.timeline.fold import TimelineState
 _CHUNK = 1 << 18
 
 
-@group("event", "The event log: list and check it.")
+@group(
+    "event",
+    "The event log: list and check it.",
+    examples=["yolop-cli event list", "yolop-cli event validate"],
+)
 def event() -> None:
     """The append-only log of what was said and done, streamed: its size does not matter."""
 
@@ -32,7 +36,10 @@ def event() -> None:
     event,
     "list",
     session=True,
-    examples=["yolop-cli event list --type input.message", "yolop-cli event list --all --jsonl | jq .type"],
+    examples=[
+        "yolop-cli event list --type input.message",
+        "yolop-cli event list --all --jsonl | jq -r .type",
+    ],
 )
 @click.option("--active", "scope", flag_value="active", default=True, help="Of the active branch (default).")
 @click.option("--all", "scope", flag_value="all", help="Of all branches.")

@@ -32,7 +32,13 @@ BUG_STATUS = 70
 PIPE_STATUS = 141
 
 
-@click.group("yolop-cli", cls=LazyGroup, table=COMMANDS, context_settings=CONTEXT)
+@click.group(
+    "yolop-cli",
+    cls=LazyGroup,
+    table=COMMANDS,
+    examples=["yolop-cli demo", "yolop-cli session list", "yolop-cli undo"],
+    context_settings=CONTEXT,
+)
 @click.version_option(__version__, "--version", prog_name="yolop-cli", message="%(prog)s %(version)s")
 def root() -> None:
     """Look at, checkpoint, rewind and repair Yolop sessions from a shell.

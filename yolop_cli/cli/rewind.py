@@ -26,7 +26,11 @@ _COLORS = {"added": "green", "deleted": "red"}
 _DECLINED = 130
 
 
-@group("rewind", "Preview a restore, apply it with its token.")
+@group(
+    "rewind",
+    "Preview a restore, apply it with its token.",
+    examples=["yolop-cli rewind preview cp_3_2", 'yolop-cli rewind apply "$token"'],
+)
 def rewind() -> None:
     """Go back to before a turn: the conversation, the files, or both.
 
@@ -39,9 +43,9 @@ def rewind() -> None:
     "preview",
     session=True,
     examples=[
-        "yolop-cli rewind preview cp_9_2",
-        "yolop-cli rewind preview cp_9_2 --mode files --json",
-        "yolop-cli rewind preview --to-event 41",
+        "yolop-cli rewind preview cp_3_2",
+        "yolop-cli rewind preview cp_3_2 --mode files --json",
+        "yolop-cli rewind preview --to-event 4",
     ],
 )
 @click.argument("checkpoint_id", metavar="[CHECKPOINT]", required=False)

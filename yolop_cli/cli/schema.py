@@ -19,7 +19,11 @@ from yolop_cli.errors import UsageError
 from yolop_cli.session import conformance
 
 
-@group("schema", "The JSON Schemas, and files against them.")
+@group(
+    "schema",
+    "The JSON Schemas, and files against them.",
+    examples=["yolop-cli schema list", "yolop-cli schema show timeline-record"],
+)
 def schema() -> None:
     """The JSON Schemas of a session's files and of what --json prints, and any file against them."""
 
@@ -51,7 +55,7 @@ def show(invocation: Invocation, name: str) -> None:
     schema,
     "validate",
     examples=[
-        "yolop-cli schema validate ~/.local/share/yolop/sessions/session_…/timeline.jsonl",
+        'yolop-cli schema validate "$YOLOP_SESSION/timeline.jsonl"',
         "yolop-cli session list --json | yolop-cli schema validate --schema output/session-list -",
     ],
 )

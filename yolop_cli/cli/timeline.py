@@ -14,7 +14,11 @@ from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.records import snapshot_json, to_json
 
 
-@group("timeline", "The journal: show, check and mend it.")
+@group(
+    "timeline",
+    "The journal: show, check and mend it.",
+    examples=["yolop-cli timeline show", "yolop-cli timeline validate"],
+)
 def timeline() -> None:
     """The append-only journal of checkpoints, heads and redo targets."""
 
@@ -23,7 +27,7 @@ def timeline() -> None:
     timeline,
     "show",
     session=True,
-    examples=["yolop-cli timeline show", "yolop-cli timeline show --json | jq .head"],
+    examples=["yolop-cli timeline show", "yolop-cli timeline show --json | jq -r .head"],
 )
 def show(invocation: Invocation) -> None:
     """Show the journal's records, and at the end the state they fold to."""
@@ -113,7 +117,7 @@ def validate(
     examples=[
         "yolop-cli timeline repair",
         "yolop-cli timeline repair --apply",
-        "yolop-cli timeline repair --head cp_31_4 --apply",
+        "yolop-cli timeline repair --head cp_3_2 --apply",
     ],
 )
 @click.option(

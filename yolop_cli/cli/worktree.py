@@ -31,12 +31,18 @@ _repositories = click.option(
 _DECLINED = 130
 
 
-@group("worktree", "List the agent's worktrees, prune them.")
+@group(
+    "worktree",
+    "List the agent's worktrees, prune them.",
+    examples=["yolop-cli worktree list", "yolop-cli worktree prune --dry-run"],
+)
 def worktree() -> None:
     """The worktrees that the agent made for its sessions: list them, prune those that nothing needs."""
 
 
-@command(worktree, "list", sessions=True, examples=["yolop-cli worktree list"])
+@command(
+    worktree, "list", sessions=True, examples=["yolop-cli worktree list", "yolop-cli worktree list --json"]
+)
 @_repositories
 def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
     """List every worktree below the storage roots, and those that only a repository still knows.

@@ -21,7 +21,11 @@ from yolop_cli.snapshots.store import Store
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-@group("snapshot", "Snapshots of directories without git.")
+@group(
+    "snapshot",
+    "Snapshots of directories without git.",
+    examples=["yolop-cli snapshot create", "yolop-cli snapshot restore latest --dry-run"],
+)
 def snapshot() -> None:
     """Snapshots of any directory, kept in its .cogitator/checkpoints.
 

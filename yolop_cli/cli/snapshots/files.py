@@ -188,7 +188,7 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
     snapshot,
     "diff",
     session=True,
-    examples=["yolop-cli snapshot diff latest", "yolop-cli snapshot diff 01a22d 01a22e --exit-code"],
+    examples=["yolop-cli snapshot diff latest", "yolop-cli snapshot diff 01a22debafcc latest"],
 )
 @click.argument("snapshot_id", metavar="ID")
 @click.argument("other", metavar="[OTHER]", required=False)
