@@ -17,12 +17,14 @@ import click
 import roff
 
 from yolop_cli import __version__, errors
+from yolop_cli.cli import completion
 from yolop_cli.cli.command import Command, LazyGroup
 from yolop_cli.cli.main import root
 
 HERE = Path(__file__).resolve().parents[1]
-GENERATED = ("man/man1", "man/man5")
+GENERATED = ("man/man1", "man/man5", "completions")
 PROGRAM = "yolop-cli"
+_SCRIPTS = {"yolop-cli.bash": "bash", "_yolop-cli": "zsh", "yolop-cli.fish": "fish"}
 _FORMAT_PAGES = {
     "yolop-session": (
         "the directory of a Yolop session",
@@ -165,6 +167,7 @@ def generated() -> dict[Path, str]:
     every = commands()
     made = {HERE / f"man/man1/{page.name}.1": command_page(page, every) for page in every}
     made |= {HERE / f"man/man5/{name}.5": format_page(name) for name in _FORMAT_PAGES}
+    made |= {HERE / "completions" / name: completion.SCRIPTS[shell] for name, shell in _SCRIPTS.items()}
     return made
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from yolop_cli.cli import candidates
 from yolop_cli.cli.screen import COLORS, Screen
 from yolop_cli.errors import UsageError, YolopError
 from yolop_cli.git import Git
@@ -118,7 +120,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+        known = not args or args[0].startswith("-") or self.get_command(ctx, args[0]) is not None
+        if not known and not ctx.resilient_parsing:
             self._unknown(ctx, args[0])
         return super().resolve_command(ctx, args)
 
@@ -135,6 +138,15 @@ class LazyGroup(click.Group):
                 summary, section = self.commands[name].get_short_help_str(limit=200), "Commands"
             rows.append((name, summary, section))
         return rows
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Commands with their summaries, imported by none of them; options once a dash is typed."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        rows = self.summaries(ctx)
+        return [
+            CompletionItem(name, help=summary) for name, summary, _ in rows if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -269,6 +281,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
             click.option(
                 "--sessions-dir",
                 metavar="DIR",
+                shell_complete=candidates.directories,
                 envvar=SESSIONS_DIR_VARIABLE,
                 show_envvar=True,
                 help="Where session ids are looked up.",
@@ -280,6 +293,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
                 "-s",
                 "--session",
                 metavar="SESSION",
+                shell_complete=candidates.sessions,
                 help="A session: its directory, its id, or the beginning of its id. "
                 f"[env var: {SESSION_VARIABLE}; default: the session of the current directory]",
             )
@@ -290,7 +304,8 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
 def sessions_argument(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """``[SESSION]...`` and ``--all``, for a command that checks many sessions (``Invocation.chosen``)."""
     every = click.option("--all", "every", is_flag=True, help="Every session there is.")
-    return every(click.argument("sessions", nargs=-1, metavar="[SESSION]...")(function))
+    named = click.argument("sessions", nargs=-1, metavar="[SESSION]...", shell_complete=candidates.sessions)
+    return every(named(function))
 
 
 CONTEXT: dict[str, Any] = {

@@ -26,8 +26,11 @@ COMMANDS = {
     "doctor": ("yolop_cli.cli.doctor", "doctor", "Check everything, cure what is safe.", _CARE),
     "worktree": ("yolop_cli.cli.worktree", "worktree", "List the agent's worktrees, prune them.", _CARE),
     "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
+    "completion": ("yolop_cli.cli.completion", "completion", "Print a shell's completion script.", _REST),
     "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
 }
+# Set by the completion scripts; the name is the one that Click looks for.
+COMPLETION_VARIABLE = "_YOLOP_CLI_COMPLETE"
 BUG_STATUS = 70
 PIPE_STATUS = 141
 
@@ -51,6 +54,8 @@ def root() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; the exit status of CLI.md's table."""
     as_json, output = "--json" in arguments, sys.stdout
+    if COMPLETION_VARIABLE in os.environ:
+        from yolop_cli.cli import completion  # noqa: F401 - what answers the scripts
     try:
         status = root.main(arguments, prog_name="yolop-cli", standalone_mode=False)
         sys.stdout.flush()

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from yolop_cli import files, paths, schemas
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write
 from yolop_cli.errors import UsageError
@@ -44,7 +44,7 @@ def list_(invocation: Invocation) -> None:
 
 
 @command(schema, "show", examples=["yolop-cli schema show timeline-record"])
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.schemas)
 def show(invocation: Invocation, name: str) -> None:
     """Print the schema NAME."""
     found = schemas.text(name)
@@ -59,7 +59,13 @@ def show(invocation: Invocation, name: str) -> None:
         "yolop-cli session list --json | yolop-cli schema validate --schema output/session-list -",
     ],
 )
-@click.option("--schema", "name", metavar="NAME", help="The schema; by default what the file's name says.")
+@click.option(
+    "--schema",
+    "name",
+    metavar="NAME",
+    shell_complete=candidates.schemas,
+    help="The schema; by default what the file's name says.",
+)
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(invocation: Invocation, name: str | None, file: Path) -> int:
     """Check FILE (- for standard input) against a schema: JSON Lines line by line. Exit 1 with findings."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group, sessions_argument
 from yolop_cli.inspecting import Inspection
 from yolop_cli.timeline import file as timeline_file
@@ -128,7 +128,12 @@ def validate(
     help="salvage keeps every record that can be read; truncate what comes before the first damage; rebuild "
     "adds the turns that refs and the event log still tell of.",
 )
-@click.option("--head", metavar="ID", help="The checkpoint to end at; none for before the first turn.")
+@click.option(
+    "--head",
+    metavar="ID",
+    shell_complete=candidates.heads,
+    help="The checkpoint to end at; none for before the first turn.",
+)
 @click.option("--apply", is_flag=True, help="Carry the plan out; without this it is only shown.")
 def repair(invocation: Invocation, strategy: str, head: str | None, apply: bool) -> int:
     """Show how a damaged timeline would be mended, or mend it with --apply.

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from yolop_cli import paths, pruning
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.errors import StorageError, UsageError
@@ -22,6 +22,7 @@ _repositories = click.option(
     "--repo",
     "repositories",
     metavar="DIR",
+    shell_complete=candidates.directories,
     multiple=True,
     type=click.Path(path_type=Path),
     help="Look at this repository too. The current directory's, and those that a session or a worktree"

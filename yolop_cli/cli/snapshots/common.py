@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.cli.snapshots import document
@@ -38,6 +38,7 @@ root_option = click.option(
     "--root",
     "root",
     metavar="DIR",
+    shell_complete=candidates.directories,
     help="The directory. [default: the session's active root, else the current directory]",
 )
 keep_last_option = click.option(
