@@ -54,8 +54,7 @@ def root() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; the exit status of CLI.md's table."""
     as_json, output = "--json" in arguments, sys.stdout
-    if COMPLETION_VARIABLE in os.environ:
-        from yolop_cli.cli import completion  # noqa: F401 - what answers the scripts
+    _prepare_completion()
     try:
         status = root.main(arguments, prog_name="yolop-cli", standalone_mode=False)
         sys.stdout.flush()
@@ -89,6 +88,11 @@ def run(arguments: list[str]) -> int:
         return _refused(StorageError(f"{where}{os_reason(error)}"), arguments, as_json)
     except Exception as error:
         return _bug(error, arguments, as_json)
+
+
+def _prepare_completion() -> None:
+    if COMPLETION_VARIABLE in os.environ:
+        from yolop_cli.cli import completion  # noqa: F401 - what answers the scripts
 
 
 def _settle_output() -> bool:
