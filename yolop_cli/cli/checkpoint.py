@@ -220,7 +220,7 @@ def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id:
     session=True,
     examples=[
         "yolop-cli checkpoint extract cp_1_1 ../old",
-        "yolop-cli checkpoint extract cp_3_2 ../notes shopping.txt",
+        "yolop-cli checkpoint extract cp_5_3 ../notes shopping.txt",
     ],
 )
 @click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
