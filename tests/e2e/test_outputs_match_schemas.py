@@ -299,6 +299,7 @@ def test_schemas_and_demo(box: Sandbox) -> None:
     story = Story(box)
     for item in story.run("schema", "list", session=False)["schemas"]:
         story.run("schema", "show", item["name"], session=False)
+    assert story.run("completion", "bash", session=False)["shell"] == "bash"
     made = story.run("demo", session=False)
     assert made["steps"]
     assert Path(os.fsdecode(made["session"])).name == made["session_id"]

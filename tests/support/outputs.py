@@ -17,7 +17,7 @@ def schema_name(command: Sequence[str | bytes]) -> str:
     words = [os.fsdecode(word) for word in command]
     if words[0] in ("undo", "redo"):
         return "rewind-apply" if "--yes" in words else "rewind-preview"
-    return words[0] if words[0] in ("demo", "doctor") else f"{words[0]}-{words[1]}"
+    return words[0] if words[0] in ("demo", "doctor", "completion") else f"{words[0]}-{words[1]}"
 
 
 @functools.cache

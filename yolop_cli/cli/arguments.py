@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from yolop_cli import files
 from yolop_cli.errors import NotFoundError, UsageError
@@ -52,6 +53,13 @@ def prompt(given: str | None, file: str | None, here: Path) -> str:
         raise UsageError("the prompt is not UTF-8") from None
 
 
+_TOLD: dict[str, str] = {
+    "conversation": "the conversation, not the files",
+    "workspace": "the files, not the conversation",
+    "both": "conversation and files",
+}
+
+
 class ModeType(click.ParamType):  # type: ignore[type-arg]
     """A restore mode, by any of its names."""
 
@@ -62,6 +70,12 @@ class ModeType(click.ParamType):  # type: ignore[type-arg]
         if mode is None:
             self.fail(f"{value!r} is not one of {', '.join(_MODES)}", param, ctx)
         return mode
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        offered = [name for name in _MODES if name.startswith(incomplete) and (incomplete or name in _TOLD)]
+        return [CompletionItem(name, help=_TOLD[_MODES[name]]) for name in offered]
 
 
 mode_option = click.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yolop_cli import paths
-from yolop_cli.cli import arguments, text
+from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write_bytes
 from yolop_cli.controller import turns
@@ -17,7 +17,11 @@ from yolop_cli.timeline.view import CheckpointView
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 
 
-@group("checkpoint", "Make, compare and read checkpoints.")
+@group(
+    "checkpoint",
+    "Make, compare and read checkpoints.",
+    examples=["yolop-cli checkpoint list", "yolop-cli checkpoint diff cp_1_1"],
+)
 def checkpoint() -> None:
     """A checkpoint is the state right before a turn: the conversation, and the files of the worktree."""
 
@@ -32,7 +36,12 @@ def checkpoint() -> None:
     ],
 )
 @click.option("--prompt", metavar="TEXT", help="The prompt of the turn that begins.")
-@click.option("--prompt-file", metavar="FILE", help="Read the prompt from a file; - is standard input.")
+@click.option(
+    "--prompt-file",
+    metavar="FILE",
+    shell_complete=candidates.paths,
+    help="Read the prompt from a file; - is standard input.",
+)
 @click.option(
     "--require-workspace", is_flag=True, help="Fail when the files cannot be captured, and record nothing."
 )
@@ -54,7 +63,7 @@ def create(
 
 
 @command(checkpoint, "complete", session=True, examples=["yolop-cli checkpoint complete --failed"])
-@click.argument("checkpoint_id", metavar="[ID]", required=False)
+@click.argument("checkpoint_id", metavar="[ID]", required=False, shell_complete=candidates.checkpoints)
 @click.option("--failed", is_flag=True, help="The turn did not succeed.")
 def complete(invocation: Invocation, checkpoint_id: str | None, failed: bool) -> None:
     """End the pending turn; the head is its checkpoint then."""
@@ -97,7 +106,7 @@ def list_checkpoints(invocation: Invocation, all_branches: bool) -> None:
 
 
 @command(checkpoint, "show", session=True, examples=["yolop-cli checkpoint show cp_1_1 --json"])
-@click.argument("checkpoint_id", metavar="ID")
+@click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
 def show(invocation: Invocation, checkpoint_id: str) -> None:
     """Show one checkpoint in full."""
     inspection = _inspection(invocation)
@@ -139,12 +148,12 @@ def show(invocation: Invocation, checkpoint_id: str) -> None:
     session=True,
     examples=[
         "yolop-cli checkpoint diff cp_1_1",
-        "yolop-cli checkpoint diff cp_1_1 cp_9_2 --stat",
-        "yolop-cli checkpoint diff cp_1_1 --patch | less -R",
+        "yolop-cli checkpoint diff cp_1_1 cp_3_2 --stat",
+        "yolop-cli checkpoint diff cp_1_1 --patch > turn.patch",
     ],
 )
-@click.argument("checkpoint_id", metavar="ID")
-@click.argument("other", required=False)
+@click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
+@click.argument("other", required=False, shell_complete=candidates.checkpoints)
 @click.option("--workspace", is_flag=True, help="Compare with the files as they are now (the default).")
 @click.option("--stat", "form", flag_value="stat", help="Lines added and removed for each path.")
 @click.option("--name-status", "form", flag_value="name-status", help="How each path changed (the default).")
@@ -168,10 +177,10 @@ def diff(
 
 
 @command(
-    checkpoint, "cat", session=True, examples=["yolop-cli checkpoint cat cp_1_1 src/main.c > main.c.old"]
+    checkpoint, "cat", session=True, examples=["yolop-cli checkpoint cat cp_1_1 notes.txt > notes.txt.old"]
 )
-@click.argument("checkpoint_id", metavar="ID")
-@click.argument("path")
+@click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
+@click.argument("path", shell_complete=candidates.held_paths)
 def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
     """Print one file of a checkpoint, byte for byte; of a link its target."""
     inspection = _inspection(invocation)
@@ -210,13 +219,13 @@ def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id:
     "extract",
     session=True,
     examples=[
-        "yolop-cli checkpoint extract cp_1_1 /tmp/old",
-        "yolop-cli checkpoint extract cp_1_1 /tmp/old src",
+        "yolop-cli checkpoint extract cp_1_1 ../old",
+        "yolop-cli checkpoint extract cp_5_3 ../notes shopping.txt",
     ],
 )
-@click.argument("checkpoint_id", metavar="ID")
-@click.argument("destination", metavar="DEST")
-@click.argument("wanted", metavar="[PATH]...", nargs=-1)
+@click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
+@click.argument("destination", metavar="DEST", shell_complete=candidates.directories)
+@click.argument("wanted", metavar="[PATH]...", nargs=-1, shell_complete=candidates.held_paths)
 def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted: tuple[str, ...]) -> None:
     """Write the files of a checkpoint below DEST, all or those at and below each PATH.
 
@@ -244,7 +253,7 @@ def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted
     session=True,
     examples=["yolop-cli checkpoint verify", "yolop-cli checkpoint verify cp_1_1"],
 )
-@click.argument("wanted", metavar="[ID]...", nargs=-1)
+@click.argument("wanted", metavar="[ID]...", nargs=-1, shell_complete=candidates.checkpoints)
 def verify(invocation: Invocation, wanted: tuple[str, ...]) -> int:
     """Check that ref, tree and every blob of each checkpoint are there and whole.
 
@@ -257,7 +266,7 @@ def verify(invocation: Invocation, wanted: tuple[str, ...]) -> int:
 
 
 @command(checkpoint, "delete", session=True, examples=["yolop-cli checkpoint delete cp_1_1"])
-@click.argument("checkpoint_id", metavar="ID")
+@click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
 def delete(invocation: Invocation, checkpoint_id: str) -> None:
     """Drop the snapshot of a checkpoint; its record stays, as conversation only.
 

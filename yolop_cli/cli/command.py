@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from yolop_cli.cli import candidates
 from yolop_cli.cli.screen import COLORS, Screen
 from yolop_cli.errors import UsageError, YolopError
 from yolop_cli.git import Git
@@ -76,7 +78,12 @@ class Invocation:
 
 
 class Command(click.Command):
-    """A command whose help is drawn by rich-click on a terminal and plain when piped."""
+    """A command whose help is drawn by rich-click on a terminal and plain when piped.
+
+    ``examples`` are command lines that work in the session of ``yolop-cli demo``.
+    """
+
+    examples: tuple[str, ...] = ()
 
     def get_help(self, ctx: click.Context) -> str:
         return rich_help(self, ctx) if sys.stdout.isatty() else super().get_help(ctx)
@@ -91,10 +98,15 @@ class LazyGroup(click.Group):
     command_class = Command
 
     def __init__(
-        self, *args: Any, table: dict[str, tuple[str, str, str, str]] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        table: dict[str, tuple[str, str, str, str]] | None = None,
+        examples: Sequence[str] = (),
+        **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, epilog=_epilog(examples), **kwargs)
         self.table = table or {}
+        self.examples = tuple(examples)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.table, *(name for name in self.commands if name not in self.table)]
@@ -108,7 +120,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+        known = not args or args[0].startswith("-") or self.get_command(ctx, args[0]) is not None
+        if not known and not ctx.resilient_parsing:
             self._unknown(ctx, args[0])
         return super().resolve_command(ctx, args)
 
@@ -125,6 +138,15 @@ class LazyGroup(click.Group):
                 summary, section = self.commands[name].get_short_help_str(limit=200), "Commands"
             rows.append((name, summary, section))
         return rows
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Commands with their summaries, imported by none of them; options once a dash is typed."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        rows = self.summaries(ctx)
+        return [
+            CompletionItem(name, help=summary) for name, summary, _ in rows if name.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -181,9 +203,11 @@ def rich_help(command: click.Command, ctx: click.Context) -> str:
         return twin.get_help(context).rstrip("\n")
 
 
-def group(name: str, summary: str) -> Callable[[Callable[..., None]], LazyGroup]:
+def group(
+    name: str, summary: str, *, examples: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], LazyGroup]:
     """Declare a noun; its verbs are added with ``command``."""
-    return click.group(name, cls=LazyGroup, short_help=summary, context_settings=CONTEXT)
+    return click.group(name, cls=LazyGroup, short_help=summary, examples=examples, context_settings=CONTEXT)
 
 
 def command(
@@ -207,14 +231,18 @@ def command(
             declared = option(declared)
         # Click lists the parameters declared last first: the command's own before the common ones.
         declared.__click_params__ += getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-        shown = "\n".join(f"  {line}" for line in examples)
-        epilog = f"Examples:\n\n\b\n{shown}" if examples else None
-        made = click.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT)(declared)
+        made = click.command(name, cls=Command, epilog=_epilog(examples), context_settings=CONTEXT)(declared)
+        made.examples = tuple(examples)
         if parent is not None:
             parent.add_command(made)
         return made
 
     return declare
+
+
+def _epilog(examples: Sequence[str]) -> str | None:
+    shown = "\n".join(f"  {line}" for line in examples)
+    return f"Examples:\n\n\b\n{shown}" if examples else None
 
 
 def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:
@@ -253,6 +281,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
             click.option(
                 "--sessions-dir",
                 metavar="DIR",
+                shell_complete=candidates.directories,
                 envvar=SESSIONS_DIR_VARIABLE,
                 show_envvar=True,
                 help="Where session ids are looked up.",
@@ -264,6 +293,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
                 "-s",
                 "--session",
                 metavar="SESSION",
+                shell_complete=candidates.sessions,
                 help="A session: its directory, its id, or the beginning of its id. "
                 f"[env var: {SESSION_VARIABLE}; default: the session of the current directory]",
             )
@@ -274,7 +304,8 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
 def sessions_argument(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """``[SESSION]...`` and ``--all``, for a command that checks many sessions (``Invocation.chosen``)."""
     every = click.option("--all", "every", is_flag=True, help="Every session there is.")
-    return every(click.argument("sessions", nargs=-1, metavar="[SESSION]...")(function))
+    named = click.argument("sessions", nargs=-1, metavar="[SESSION]...", shell_complete=candidates.sessions)
+    return every(named(function))
 
 
 CONTEXT: dict[str, Any] = {

@@ -10,7 +10,11 @@ from yolop_cli.timeline import compaction as replacements
 from yolop_cli.timeline import file as timeline_file
 
 
-@group("compaction", "Which model-context is in force.")
+@group(
+    "compaction",
+    "Which model-context is in force.",
+    examples=["yolop-cli compaction list", "yolop-cli compaction validate"],
+)
 def compaction() -> None:
     """What the model was given instead of the older events. Payloads are private and never shown."""
 

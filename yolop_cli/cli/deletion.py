@@ -19,8 +19,8 @@ from yolop_cli.errors import UsageError
     "delete",
     session=True,
     examples=[
-        "yolop-cli session delete -s 0199",
-        "yolop-cli session delete -s 0199 --token TOKEN",
+        "yolop-cli session delete -s 01a2",
+        'yolop-cli session delete -s 01a2 --token "$token"',
     ],
 )
 @click.option("--token", metavar="TOKEN", help="Delete what the preview with this token showed.")

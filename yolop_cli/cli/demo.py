@@ -9,13 +9,13 @@ import click
 
 from yolop_cli import demo as playing
 from yolop_cli import paths
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.errors import DeniedError
 
 
-@command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo /tmp/try-it"])
-@click.argument("directory", required=False, metavar="[DIR]")
+@command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo try-it"])
+@click.argument("directory", required=False, metavar="[DIR]", shell_complete=candidates.directories)
 def demo(invocation: Invocation, directory: str | None) -> None:
     """Make a throw-away repository and session, run three turns, rewind and redo.
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from yolop_cli import files
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group, sessions_argument
 from yolop_cli.cli.screen import write_bytes
 from yolop_cli.errors import NotFoundError, UsageError
@@ -23,7 +23,11 @@ from yolop_cli.timeline.fold import TimelineState
 _CHUNK = 1 << 18
 
 
-@group("event", "The event log: list and check it.")
+@group(
+    "event",
+    "The event log: list and check it.",
+    examples=["yolop-cli event list", "yolop-cli event validate"],
+)
 def event() -> None:
     """The append-only log of what was said and done, streamed: its size does not matter."""
 
@@ -32,12 +36,20 @@ def event() -> None:
     event,
     "list",
     session=True,
-    examples=["yolop-cli event list --type input.message", "yolop-cli event list --all --jsonl | jq .type"],
+    examples=[
+        "yolop-cli event list --type input.message",
+        "yolop-cli event list --all --jsonl | jq -r .type",
+    ],
 )
 @click.option("--active", "scope", flag_value="active", default=True, help="Of the active branch (default).")
 @click.option("--all", "scope", flag_value="all", help="Of all branches.")
-@click.option("--type", "kind", metavar="TYPE", help="Only this type.")
-@click.option("--checkpoint", metavar="ID", help="Only the events of this checkpoint's turn.")
+@click.option("--type", "kind", metavar="TYPE", shell_complete=candidates.event_types, help="Only this type.")
+@click.option(
+    "--checkpoint",
+    metavar="ID",
+    shell_complete=candidates.checkpoints,
+    help="Only the events of this checkpoint's turn.",
+)
 @click.option("--jsonl", is_flag=True, help="The events as they stand in the log, one a line.")
 def list_(invocation: Invocation, scope: str, kind: str | None, checkpoint: str | None, jsonl: bool) -> None:
     """List events in the order of the log."""

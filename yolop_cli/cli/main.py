@@ -26,13 +26,22 @@ COMMANDS = {
     "doctor": ("yolop_cli.cli.doctor", "doctor", "Check everything, cure what is safe.", _CARE),
     "worktree": ("yolop_cli.cli.worktree", "worktree", "List the agent's worktrees, prune them.", _CARE),
     "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
+    "completion": ("yolop_cli.cli.completion", "completion", "Print a shell's completion script.", _REST),
     "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
 }
+# Set by the completion scripts; the name is the one that Click looks for.
+COMPLETION_VARIABLE = "_YOLOP_CLI_COMPLETE"
 BUG_STATUS = 70
 PIPE_STATUS = 141
 
 
-@click.group("yolop-cli", cls=LazyGroup, table=COMMANDS, context_settings=CONTEXT)
+@click.group(
+    "yolop-cli",
+    cls=LazyGroup,
+    table=COMMANDS,
+    examples=["yolop-cli demo", "yolop-cli session list", "yolop-cli undo"],
+    context_settings=CONTEXT,
+)
 @click.version_option(__version__, "--version", prog_name="yolop-cli", message="%(prog)s %(version)s")
 def root() -> None:
     """Look at, checkpoint, rewind and repair Yolop sessions from a shell.
@@ -45,6 +54,7 @@ def root() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; the exit status of CLI.md's table."""
     as_json, output = "--json" in arguments, sys.stdout
+    _prepare_completion()
     try:
         status = root.main(arguments, prog_name="yolop-cli", standalone_mode=False)
         sys.stdout.flush()
@@ -78,6 +88,11 @@ def run(arguments: list[str]) -> int:
         return _refused(StorageError(f"{where}{os_reason(error)}"), arguments, as_json)
     except Exception as error:
         return _bug(error, arguments, as_json)
+
+
+def _prepare_completion() -> None:
+    if COMPLETION_VARIABLE in os.environ:
+        from yolop_cli.cli import completion  # noqa: F401 - what answers the scripts
 
 
 def _settle_output() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from yolop_cli import paths
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.arguments import mode_option
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write, write_error
@@ -26,7 +26,11 @@ _COLORS = {"added": "green", "deleted": "red"}
 _DECLINED = 130
 
 
-@group("rewind", "Preview a restore, apply it with its token.")
+@group(
+    "rewind",
+    "Preview a restore, apply it with its token.",
+    examples=["yolop-cli rewind preview cp_3_2", 'yolop-cli rewind apply "$token"'],
+)
 def rewind() -> None:
     """Go back to before a turn: the conversation, the files, or both.
 
@@ -39,12 +43,14 @@ def rewind() -> None:
     "preview",
     session=True,
     examples=[
-        "yolop-cli rewind preview cp_9_2",
-        "yolop-cli rewind preview cp_9_2 --mode files --json",
-        "yolop-cli rewind preview --to-event 41",
+        "yolop-cli rewind preview cp_3_2",
+        "yolop-cli rewind preview cp_3_2 --mode files --json",
+        "yolop-cli rewind preview --to-event 4",
     ],
 )
-@click.argument("checkpoint_id", metavar="[CHECKPOINT]", required=False)
+@click.argument(
+    "checkpoint_id", metavar="[CHECKPOINT]", required=False, shell_complete=candidates.checkpoints
+)
 @mode_option
 @click.option("--to-event", type=int, metavar="N", help="Go back to right after this event instead.")
 def preview(
@@ -71,7 +77,7 @@ def preview(
     session=True,
     examples=["yolop-cli rewind apply 5f0c1d2e3a4b5c6d", 'yolop-cli rewind apply "$token" --print-prompt'],
 )
-@click.argument("token")
+@click.argument("token", shell_complete=candidates.tokens)
 @click.option("--print-prompt", is_flag=True, help="Print only the prompt of the turn that was left.")
 def apply(invocation: Invocation, token: str, print_prompt: bool) -> None:
     """Do what the preview with this token showed.

@@ -12,14 +12,18 @@ from typing import BinaryIO
 import click
 
 from yolop_cli import files, paths, schemas
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write
 from yolop_cli.errors import UsageError
 from yolop_cli.session import conformance
 
 
-@group("schema", "The JSON Schemas, and files against them.")
+@group(
+    "schema",
+    "The JSON Schemas, and files against them.",
+    examples=["yolop-cli schema list", "yolop-cli schema show timeline-record"],
+)
 def schema() -> None:
     """The JSON Schemas of a session's files and of what --json prints, and any file against them."""
 
@@ -40,7 +44,7 @@ def list_(invocation: Invocation) -> None:
 
 
 @command(schema, "show", examples=["yolop-cli schema show timeline-record"])
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.schemas)
 def show(invocation: Invocation, name: str) -> None:
     """Print the schema NAME."""
     found = schemas.text(name)
@@ -51,11 +55,17 @@ def show(invocation: Invocation, name: str) -> None:
     schema,
     "validate",
     examples=[
-        "yolop-cli schema validate ~/.local/share/yolop/sessions/session_…/timeline.jsonl",
+        'yolop-cli schema validate "$YOLOP_SESSION/timeline.jsonl"',
         "yolop-cli session list --json | yolop-cli schema validate --schema output/session-list -",
     ],
 )
-@click.option("--schema", "name", metavar="NAME", help="The schema; by default what the file's name says.")
+@click.option(
+    "--schema",
+    "name",
+    metavar="NAME",
+    shell_complete=candidates.schemas,
+    help="The schema; by default what the file's name says.",
+)
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(invocation: Invocation, name: str | None, file: Path) -> int:
     """Check FILE (- for standard input) against a schema: JSON Lines line by line. Exit 1 with findings."""

@@ -107,7 +107,14 @@ def write(words: str) -> None:
 
 
 def write_error(words: str) -> None:
-    """Text on standard error, in any locale; where it cannot be written, the exit status has to do."""
+    """Text on standard error, in any locale, after what was printed before it.
+
+    Where it cannot be written, the exit status has to do.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        pass  # said, with its own status, where the output ends
     try:
         _write(sys.stderr, words)
         sys.stderr.flush()

@@ -14,7 +14,11 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.timeline import file as timeline_file
 
 
-@group("session", "List sessions, show one, delete one.")
+@group(
+    "session",
+    "List sessions, show one, delete one.",
+    examples=["yolop-cli session list", "yolop-cli session show"],
+)
 def session() -> None:
     """List the sessions of this machine, show one in full, delete one."""
 
@@ -31,7 +35,7 @@ session.table["delete"] = (
     session,
     "list",
     sessions=True,
-    examples=["yolop-cli session list", "yolop-cli session list --json | jq '.sessions[0].id'"],
+    examples=["yolop-cli session list", "yolop-cli session list --json | jq -r '.sessions[0].id'"],
 )
 def list_sessions(invocation: Invocation) -> None:
     """List every session, the one updated last first.

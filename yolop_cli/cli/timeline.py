@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group, sessions_argument
 from yolop_cli.inspecting import Inspection
 from yolop_cli.timeline import file as timeline_file
@@ -14,7 +14,11 @@ from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.records import snapshot_json, to_json
 
 
-@group("timeline", "The journal: show, check and mend it.")
+@group(
+    "timeline",
+    "The journal: show, check and mend it.",
+    examples=["yolop-cli timeline show", "yolop-cli timeline validate"],
+)
 def timeline() -> None:
     """The append-only journal of checkpoints, heads and redo targets."""
 
@@ -23,7 +27,7 @@ def timeline() -> None:
     timeline,
     "show",
     session=True,
-    examples=["yolop-cli timeline show", "yolop-cli timeline show --json | jq .head"],
+    examples=["yolop-cli timeline show", "yolop-cli timeline show --json | jq -r .head"],
 )
 def show(invocation: Invocation) -> None:
     """Show the journal's records, and at the end the state they fold to."""
@@ -113,7 +117,7 @@ def validate(
     examples=[
         "yolop-cli timeline repair",
         "yolop-cli timeline repair --apply",
-        "yolop-cli timeline repair --head cp_31_4 --apply",
+        "yolop-cli timeline repair --head cp_3_2 --apply",
     ],
 )
 @click.option(
@@ -124,7 +128,12 @@ def validate(
     help="salvage keeps every record that can be read; truncate what comes before the first damage; rebuild "
     "adds the turns that refs and the event log still tell of.",
 )
-@click.option("--head", metavar="ID", help="The checkpoint to end at; none for before the first turn.")
+@click.option(
+    "--head",
+    metavar="ID",
+    shell_complete=candidates.heads,
+    help="The checkpoint to end at; none for before the first turn.",
+)
 @click.option("--apply", is_flag=True, help="Carry the plan out; without this it is only shown.")
 def repair(invocation: Invocation, strategy: str, head: str | None, apply: bool) -> int:
     """Show how a damaged timeline would be mended, or mend it with --apply.

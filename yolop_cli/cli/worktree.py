@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from yolop_cli import paths, pruning
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.errors import StorageError, UsageError
@@ -22,6 +22,7 @@ _repositories = click.option(
     "--repo",
     "repositories",
     metavar="DIR",
+    shell_complete=candidates.directories,
     multiple=True,
     type=click.Path(path_type=Path),
     help="Look at this repository too. The current directory's, and those that a session or a worktree"
@@ -31,12 +32,18 @@ _repositories = click.option(
 _DECLINED = 130
 
 
-@group("worktree", "List the agent's worktrees, prune them.")
+@group(
+    "worktree",
+    "List the agent's worktrees, prune them.",
+    examples=["yolop-cli worktree list", "yolop-cli worktree prune --dry-run"],
+)
 def worktree() -> None:
     """The worktrees that the agent made for its sessions: list them, prune those that nothing needs."""
 
 
-@command(worktree, "list", sessions=True, examples=["yolop-cli worktree list"])
+@command(
+    worktree, "list", sessions=True, examples=["yolop-cli worktree list", "yolop-cli worktree list --json"]
+)
 @_repositories
 def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
     """List every worktree below the storage roots, and those that only a repository still knows.

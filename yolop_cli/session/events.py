@@ -22,6 +22,15 @@ from yolop_cli.strict_json import is_int32
 
 WHOLE_LINE = 1 << 20
 _BLOCK = 1 << 20
+# The types that are written to a log; others only take a sequence.
+TYPES = (
+    "input.message",
+    "output.message.completed",
+    "tool.completed",
+    "reason.completed",
+    "reason.item",
+    "session.title.updated",
+)
 # Events that say something about a session without being part of what was said.
 NOTES = frozenset({"session.title.updated"})
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.cli.snapshots import document
@@ -21,7 +21,11 @@ from yolop_cli.snapshots.store import Store
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-@group("snapshot", "Snapshots of directories without git.")
+@group(
+    "snapshot",
+    "Snapshots of directories without git.",
+    examples=["yolop-cli snapshot create", "yolop-cli snapshot restore latest --dry-run"],
+)
 def snapshot() -> None:
     """Snapshots of any directory, kept in its .cogitator/checkpoints.
 
@@ -34,6 +38,7 @@ root_option = click.option(
     "--root",
     "root",
     metavar="DIR",
+    shell_complete=candidates.directories,
     help="The directory. [default: the session's active root, else the current directory]",
 )
 keep_last_option = click.option(

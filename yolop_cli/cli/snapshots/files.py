@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yolop_cli import paths, plain
-from yolop_cli.cli import arguments, text
+from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
 from yolop_cli.cli.snapshots.common import (
@@ -133,7 +133,7 @@ def list_snapshots(invocation: Invocation, root: str | None) -> None:
 
 
 @command(snapshot, "show", session=True, examples=["yolop-cli snapshot show latest --files"])
-@click.argument("snapshot_id", metavar="ID")
+@click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
 @root_option
 @click.option("--files", is_flag=True, help="List everything it holds.")
 def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool) -> None:
@@ -188,10 +188,10 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
     snapshot,
     "diff",
     session=True,
-    examples=["yolop-cli snapshot diff latest", "yolop-cli snapshot diff 01a22d 01a22e --exit-code"],
+    examples=["yolop-cli snapshot diff latest", "yolop-cli snapshot diff 01a22debafcc latest"],
 )
-@click.argument("snapshot_id", metavar="ID")
-@click.argument("other", metavar="[OTHER]", required=False)
+@click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
+@click.argument("other", metavar="[OTHER]", required=False, shell_complete=candidates.snapshots)
 @root_option
 @click.option("--exit-code", is_flag=True, help="Exit 1 when something differs.")
 def diff(
@@ -220,7 +220,7 @@ def diff(
     session=True,
     examples=["yolop-cli snapshot restore latest --dry-run", "yolop-cli snapshot restore 01a22debafcc"],
 )
-@click.argument("snapshot_id", metavar="ID")
+@click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
 @root_option
 @click.option("-n", "--dry-run", is_flag=True, help="Only show what it would do.")
 @click.option("--force", is_flag=True, help="Go on although other processes work in the directory.")

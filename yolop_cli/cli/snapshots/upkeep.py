@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yolop_cli import paths
-from yolop_cli.cli import text
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
 from yolop_cli.cli.snapshots.common import (
@@ -25,7 +25,7 @@ _DRY_RUN = click.option("-n", "--dry-run", is_flag=True, help="Only show what it
 
 
 @command(snapshot, "delete", session=True, examples=["yolop-cli snapshot delete 01a22debafcc"])
-@click.argument("snapshot_ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("snapshot_ids", metavar="ID...", nargs=-1, required=True, shell_complete=candidates.snapshots)
 @root_option
 @grace_option
 def delete(
@@ -54,7 +54,13 @@ def delete(
 @root_option
 @keep_last_option
 @keep_within_option
-@click.option("--protect", multiple=True, metavar="ID", help="Keep this one whatever the limits say.")
+@click.option(
+    "--protect",
+    multiple=True,
+    metavar="ID",
+    shell_complete=candidates.snapshots,
+    help="Keep this one whatever the limits say.",
+)
 @grace_option
 @_DRY_RUN
 def prune(
@@ -171,8 +177,15 @@ def repair(invocation: Invocation, root: str | None, apply: bool) -> int:
 
 
 @command(snapshot, "copy", session=True, examples=["yolop-cli snapshot copy latest --to ~/elsewhere"])
-@click.argument("snapshot_id", metavar="ID")
-@click.option("--to", "target_root", metavar="DIR", required=True, help="The directory that gets it.")
+@click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
+@click.option(
+    "--to",
+    "target_root",
+    metavar="DIR",
+    shell_complete=candidates.directories,
+    required=True,
+    help="The directory that gets it.",
+)
 @root_option
 @_DRY_RUN
 def copy(invocation: Invocation, snapshot_id: str, target_root: str, root: str | None, dry_run: bool) -> None:
