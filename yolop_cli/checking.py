@@ -17,6 +17,7 @@ from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.restore_file import Recovery
 from yolop_cli.snapshots import connectivity, refs
 from yolop_cli.timeline import log, semantic
 from yolop_cli.timeline.file import Entry
@@ -127,7 +128,8 @@ def _waiting(session: SessionDirectory) -> tuple[str, ...]:
         waiting = restore_file.read(session)
     except StorageError:
         return ()
-    return (waiting.recovery.reference,) if waiting is not None and waiting.recovery is not None else ()
+    recovery = waiting.recovery if waiting is not None else None
+    return (recovery.reference,) if isinstance(recovery, Recovery) else ()
 
 
 def document_findings(session: SessionDirectory) -> Iterator[Finding]:

@@ -10,11 +10,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from yolop_cli import ids, paths
+from yolop_cli import ids, paths, session_store
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
 from yolop_cli.git import Git, Where
 from yolop_cli.ownership import owned_checkout
@@ -25,7 +25,7 @@ from yolop_cli.snapshots.checkout import Checkout
 from yolop_cli.snapshots.private_git import PrivateGit
 from yolop_cli.snapshots.trees import Content, Entry, TreeChange
 from yolop_cli.timeline.file import Timeline
-from yolop_cli.timeline.records import CheckpointCreated, Snapshot
+from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, Snapshot
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView, recorded, view
 
 SNAPSHOT_GONE = "its snapshot was deleted"
@@ -78,12 +78,13 @@ class Inspection:
     def workspace_of(self, checkpoint: CheckpointCreated) -> WorkspaceView:
         """What a checkpoint holds of the files, and whether it is still there."""
         said = recorded(checkpoint)
-        if checkpoint.snapshot is None:
+        if checkpoint.files is None:
             return said
-        reason = self._why_not(checkpoint.snapshot)
-        if reason is None:
-            return said
-        return WorkspaceView(False, said.kind, said.tree, said.reference, None, reason)
+        if isinstance(checkpoint.files, FileSnapshot):
+            reason = session_store.why_not(self.session, checkpoint)
+        else:
+            reason = self._why_not(checkpoint.files)
+        return said if reason is None else replace(said, available=False, reason=reason)
 
     def tree_of(self, checkpoint_id: str) -> tuple[CheckpointCreated, Snapshot]:
         """A checkpoint and its snapshot, which is the session's own and there. Raises ``DeniedError``."""

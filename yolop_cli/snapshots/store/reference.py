@@ -29,7 +29,7 @@ def reference_to(store: Store, snapshot: Manifest) -> Reference:
 
 
 def referred(
-    store: Store, reference: Reference, sessions: Collection[str], checkpoints: Collection[str]
+    store: Store, reference: Reference, sessions: Collection[str], checkpoints: Collection[str | None]
 ) -> Manifest:
     """The snapshot a checkpoint refers to.
 
