@@ -519,3 +519,69 @@ def test_taking_back_leaves_alone_what_somebody_changed_since(tmp_path: Path) ->
     for path in (b"f1", b"f2", b"f3", b"type/inner", b"dir", b"d/n", b"closed", b"closed/c"):
         assert after[path] == new[path], path
     assert done["recovery"]["snapshot_id"] in box.snapshots()
+
+
+# -- looking at them
+
+
+def test_show_cat_extract_and_verify(three: tuple[PlainBox, list[str], list[State]]) -> None:
+    box, names, _ = three
+    shown = box.cli("checkpoint", "show", names[2], "--json").json["checkpoint"]["workspace"]
+    assert (shown["kind"], shown["tree"], shown["reference"]) == ("store", None, None)
+    assert shown["snapshot_id"] in box.cli("checkpoint", "show", names[2]).text
+    assert box.cli("checkpoint", "cat", names[2], "a.txt").out == b"three\n"
+    assert box.cli("checkpoint", "cat", names[2], str(box.worktree / "a.txt")).out == b"three\n"
+    assert box.cli("checkpoint", "cat", names[2], "link", "--json").json["content"] == "nowhere"
+    box.cli("checkpoint", "cat", names[2], "none", "--json", code=3)
+    box.cli("checkpoint", "extract", names[2], str(box.root / "out"), "--json")
+    assert (box.root / "out" / "d/e/f").read_bytes() == b"deep\n"
+    assert (box.root / "out" / os.fsdecode(b"n\xff")).read_bytes() == b"odd\n"
+    found = box.cli("checkpoint", "verify", "--json").json
+    assert [row["status"] for row in found["checkpoints"]] == ["ok", "ok", "ok"]
+    assert all(row["blobs"] for row in found["checkpoints"])
+
+
+def test_diff_against_another_checkpoint_and_the_present(
+    three: tuple[PlainBox, list[str], list[State]],
+) -> None:
+    box, names, _ = three
+    now = box.cli("checkpoint", "diff", names[2], "--json").json
+    assert {each["path"]: each["change"] for each in now["changes"]} == {"a.txt": "modified", "last": "added"}
+    lines = {each["path"]: (each["insertions"], each["deletions"]) for each in now["changes"]}
+    assert lines == {"a.txt": (1, 1), "last": (1, 0)}
+    patch = box.cli("checkpoint", "diff", names[2], "--patch").text
+    assert "-three\n+four\n" in patch
+    assert "+++ b/last\n@@ -0,0 +1 @@\n+l\n" in patch
+    between = box.cli("checkpoint", "diff", names[0], names[1], "--json").json
+    found = {program.path_bytes(each["path"]): each["change"] for each in between["changes"]}
+    assert found[b"n\xff"] == "added"
+    assert found[b"empty"] == "deleted"
+    assert found[b"run"] == "mode"
+    assert box.cli("checkpoint", "diff", names[0], names[0], "--exit-code").out == b""
+    box.cli("checkpoint", "diff", names[0], names[1], "--exit-code", code=1)
+
+
+def test_verify_names_what_rotted(three: tuple[PlainBox, list[str], list[State]]) -> None:
+    box, _names, _ = three
+    for pack in (box.worktree / ".cogitator/checkpoints/packs").iterdir():
+        data = bytearray(pack.read_bytes())
+        data[0] ^= 0xFF
+        pack.write_bytes(data)
+    found = box.cli("checkpoint", "verify", "--json", code=1).json
+    assert any(row["problems"] for row in found["checkpoints"])
+
+
+def test_delete_leaves_a_conversation_only_checkpoint(three: tuple[PlainBox, list[str], list[State]]) -> None:
+    box, names, states = three
+    own = box.checkpoint(names[1])["workspace"]["snapshot_id"]
+    gone = box.cli("checkpoint", "delete", names[1], "--json").json
+    assert gone["deleted_reference"] == own
+    assert gone["checkpoint"]["workspace"]["available"] is False
+    assert own not in box.snapshots()
+    box.cli("rewind", "preview", names[1], "--mode", "both", "--json", code=4)
+    assert box.plan(names[1], None)["mode"] == "conversation"
+    box.cli("rewind", "cancel", "--json")
+    assert box.cli("checkpoint", "delete", names[1], "--json").json["deleted_reference"] is None
+    box.rewrite(lambda record: record.get("id") == names[2] and record.update(id="cp_7_9"))
+    box.cli("checkpoint", "delete", "cp_7_9", "--json", code=4)
+    assert box.state() == states[3]

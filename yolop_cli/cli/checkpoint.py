@@ -9,7 +9,8 @@ from yolop_cli.cli import arguments, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write_bytes
 from yolop_cli.controller import turns
-from yolop_cli.inspecting import Comparison, Inspection, compared
+from yolop_cli.inspecting import Inspection, compared
+from yolop_cli.snapshots.comparison import Comparison
 from yolop_cli.snapshots.trees import Content, Entry, TreeChange
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView
@@ -196,12 +197,13 @@ def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
         for chunk in content.chunks():
             write_bytes(chunk)
 
-    inspection.with_content(found, copy)
+    inspection.source(checkpoint_id)(found, copy)
 
 
 def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id: str, entry: Entry) -> None:
     held: list[bytes] = []
-    inspection.with_content([entry], lambda _, content: held.append(content.read()))
+    read = inspection.source(checkpoint_id)
+    read([entry], lambda _, content: held.append(content.read()))
     value = {
         "session_id": inspection.session.id,
         "checkpoint_id": checkpoint_id,
@@ -236,7 +238,7 @@ def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted
     inspection = _inspection(invocation)
     entries = inspection.entries(checkpoint_id, [inspection.relative(path) for path in wanted])
     target = invocation.places.here / destination
-    written = take_out(entries, inspection.with_content, target)
+    written = take_out(entries, inspection.source(checkpoint_id), target)
     screen = invocation.screen
     value = {
         "session_id": inspection.session.id,

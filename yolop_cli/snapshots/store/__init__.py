@@ -50,6 +50,7 @@ from yolop_cli.snapshots.store.retention import Pruned, delete, plan_prune, prun
 from yolop_cli.snapshots.store.settings import Retention, Settings, seconds
 from yolop_cli.snapshots.store.settings import load as load_settings
 from yolop_cli.snapshots.store.transfer import Copied, copy, plan_copy
+from yolop_cli.snapshots.store.trees import Entry
 from yolop_cli.snapshots.store.verify import Finding, Verified, verify
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Change",
     "Copied",
     "Difference",
+    "Entry",
     "Finding",
     "GcPlan",
     "Interrupted",
