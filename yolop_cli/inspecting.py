@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from yolop_cli import ids, paths, session_store, stored_files
+from yolop_cli import ids, paths
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
 from yolop_cli.git import Git, Where
 from yolop_cli.ownership import owned_checkout
@@ -26,10 +27,12 @@ from yolop_cli.snapshots.comparison import Comparison
 from yolop_cli.snapshots.extract import Source
 from yolop_cli.snapshots.private_git import PrivateGit
 from yolop_cli.snapshots.trees import Entry
-from yolop_cli.stored_files import StoredFiles
 from yolop_cli.timeline.file import Timeline
 from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, Snapshot
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView, recorded, view
+
+if TYPE_CHECKING:
+    from yolop_cli.stored_files import StoredFiles
 
 SNAPSHOT_GONE = "its snapshot was deleted"
 
@@ -84,6 +87,8 @@ class Inspection:
         if checkpoint.files is None:
             return said
         if isinstance(checkpoint.files, FileSnapshot):
+            from yolop_cli import session_store
+
             reason = session_store.why_not(self.session, checkpoint)
         else:
             reason = self._why_not(checkpoint.files)
@@ -143,7 +148,11 @@ class Inspection:
     def stored(self, checkpoint_id: str) -> StoredFiles | None:
         """The files of a checkpoint that is kept in a store, else None. Raises ``NotFoundError``."""
         checkpoint = self.checkpoint(checkpoint_id)
-        return StoredFiles(self.session, checkpoint) if isinstance(checkpoint.files, FileSnapshot) else None
+        if not isinstance(checkpoint.files, FileSnapshot):
+            return None
+        from yolop_cli.stored_files import StoredFiles
+
+        return StoredFiles(self.session, checkpoint)
 
     @property
     def root(self) -> Path:
@@ -151,6 +160,8 @@ class Inspection:
         try:
             return self.checkout.root
         except DeniedError:
+            from yolop_cli import session_store
+
             return session_store.root_of(self.session)
 
     def relative(self, text: str) -> bytes:
@@ -188,6 +199,8 @@ def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> I
     """A checkpoint compared with another one, or with the files as they are now (captured aside)."""
     one, two = inspection.stored(checkpoint_id), inspection.stored(other) if other is not None else None
     if one is not None and (two is not None or other is None):
+        from yolop_cli import stored_files
+
         with stored_files.compared(inspection.git, one, two) as comparison:
             yield comparison
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from yolop_cli import ids, paths, writers
+from yolop_cli import ids, writers
 from yolop_cli.errors import BusyError, YolopError
 from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
@@ -147,13 +147,8 @@ def busy(root: Path, at_work: tuple[Writer, ...]) -> BusyError:
     return BusyError(
         f"{first.name} (process {first.pid}){more} works in {root}",
         hint="end it, or look at a dry run and go on with --force",
-        details={"writers": [writer_to_json(writer) for writer in at_work]},
+        details={"writers": [writer.to_json() for writer in at_work]},
     )
-
-
-def writer_to_json(writer: Writer) -> dict[str, object]:
-    """A process at work, for JSON."""
-    return {"pid": writer.pid, "name": writer.name, "why": writer.why, "path": paths.to_json(writer.path)}
 
 
 def _rules(settings: Settings, wishes: Wishes) -> Rules:

@@ -7,7 +7,7 @@ and was made for this session, this checkpoint and this directory.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,11 +79,9 @@ def of_checkpoint(
     return _referred(store, session, recorded, {checkpoint_id}, snapshots.SNAPSHOT)
 
 
-def of_restore(
-    store: Store, session: SessionDirectory, recorded: FileSnapshot, checkpoints: Iterable[str]
-) -> Manifest:
+def of_restore(store: Store, session: SessionDirectory, recorded: FileSnapshot) -> Manifest:
     """The safety snapshot that a restore of this session took. Raises ``RefusedError`` as above."""
-    return _referred(store, session, recorded, {*checkpoints, None}, snapshots.SAFETY)
+    return _referred(store, session, recorded, None, snapshots.SAFETY)
 
 
 def why_not(session: SessionDirectory, checkpoint: CheckpointCreated) -> str | None:
@@ -108,6 +106,16 @@ def delete(session: SessionDirectory, checkpoint_id: str, recorded: FileSnapshot
         found = of_checkpoint(store, session, checkpoint_id, recorded)
         snapshots.delete(store, (found.id,), snapshots.load_settings(store.root).grace)
         return found.id
+
+
+def why_no_redo(session: SessionDirectory, recorded: FileSnapshot) -> str | None:
+    """Why the snapshot that a redo would bring back cannot be used, or None when it can."""
+    try:
+        with opened(session) as store:
+            of_restore(store, session, recorded)
+    except YolopError as error:
+        return error.message
+    return None
 
 
 def drop(session: SessionDirectory, snapshot_ids: Collection[str]) -> None:
@@ -139,7 +147,7 @@ def _referred(
     store: Store,
     session: SessionDirectory,
     recorded: FileSnapshot,
-    checkpoints: Collection[str | None],
+    checkpoints: Collection[str] | None,
     kind: str,
 ) -> Manifest:
     reference = Reference(recorded.id, recorded.workspace_id, paths.local(recorded.root))

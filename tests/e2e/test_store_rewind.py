@@ -585,3 +585,17 @@ def test_delete_leaves_a_conversation_only_checkpoint(three: tuple[PlainBox, lis
     box.rewrite(lambda record: record.get("id") == names[2] and record.update(id="cp_7_9"))
     box.cli("checkpoint", "delete", "cp_7_9", "--json", code=4)
     assert box.state() == states[3]
+
+
+def test_validate_names_snapshots_that_are_gone_or_forged(
+    three: tuple[PlainBox, list[str], list[State]],
+) -> None:
+    box, names, _ = three
+    clean = box.cli("timeline", "validate", "--json").json["sessions"][0]["findings"]
+    assert clean == []
+    safety = box.back(names[2], None)["recovery"]["snapshot_id"]
+    box.cli("checkpoint", "delete", names[0], "--json")
+    box.cli("snapshot", "delete", safety, "--root", box.worktree, "--json")
+    found = box.cli("timeline", "validate", "--json", code=1).json["sessions"][0]["findings"]
+    assert [each["code"] for each in found] == ["file-snapshot-refused", "recovery-missing"]
+    box.cli("redo", "--yes", "--json", code=4)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from yolop_cli import paths, plain
+from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.cli.arguments import mode_option
 from yolop_cli.cli.command import Invocation, command, group
@@ -355,7 +355,7 @@ def _applied(session: SessionDirectory, done: Applied) -> dict[str, Any]:
             "tree": _tree(waiting),
         },
         "recovery": _recovery(done.recovery),
-        "overrode": [plain.writer_to_json(writer) for writer in done.overrode],
+        "overrode": [writer.to_json() for writer in done.overrode],
     }
 
 

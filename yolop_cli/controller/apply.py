@@ -140,12 +140,7 @@ def _pass_by(home: Home, *, force: bool) -> tuple[Writer, ...]:
         raise BusyError(
             f"process {first.pid} ({first.name}) is at work in the worktree: {first.why} {first.path}",
             hint="end it, or let it leave the directory, then apply again; --force goes on in spite of it",
-            details={
-                "processes": [
-                    {"pid": each.pid, "name": each.name, "why": each.why, "path": paths.to_json(each.path)}
-                    for each in busy
-                ]
-            },
+            details={"processes": [each.to_json() for each in busy]},
         )
     return busy
 

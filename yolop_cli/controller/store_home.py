@@ -113,9 +113,8 @@ class StoreHome:
     def _both(self, store: Store, waiting: WaitingRestore) -> tuple[Manifest, Manifest]:
         """The snapshots a prepared restore leads to and from."""
         target = self._believed(store, waiting, _recorded(_stored(waiting.target)))
-        nodes = self.one.state.nodes
         recovery = _recorded(_stored(waiting.recovery))
-        return target, session_store.of_restore(store, self.one.session, recovery, nodes)
+        return target, session_store.of_restore(store, self.one.session, recovery)
 
     def _believed(self, store: Store, waiting: WaitingRestore, files: FileSnapshot) -> Manifest:
         """The snapshot to go to, checked against what this session can have recorded."""
@@ -127,7 +126,7 @@ class StoreHome:
         else:
             raise RefusedError("the session owns a worktree, so its files are not kept in a store")
         if waiting.kind == "redo":
-            return session_store.of_restore(store, one.session, files, one.state.nodes)
+            return session_store.of_restore(store, one.session, files)
         assert waiting.checkpoint_id is not None
         return session_store.of_checkpoint(store, one.session, waiting.checkpoint_id, files)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yolop_cli import clock, ids, session_store
+from yolop_cli import clock, ids
 from yolop_cli.controller.writing import Held, drop, drop_waiting, held
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, YolopError
 from yolop_cli.git import Git, GitError
@@ -105,6 +105,8 @@ def drop_snapshot(git: Git, session: SessionDirectory, checkpoint_id: str) -> st
                 f"a restore to {checkpoint_id} waits for its token", hint="`yolop-cli rewind cancel` drops it"
             )
         if node.checkpoint.file_snapshot is not None and node.checkpoint.snapshot is None:
+            from yolop_cli import session_store
+
             return session_store.delete(session, checkpoint_id, node.checkpoint.file_snapshot)
         snapshot = node.checkpoint.snapshot
         if snapshot is None or snapshot.reference is None:
@@ -178,6 +180,8 @@ def _capture(
         try:
             checkout = owned_checkout(one.git, one.session)
         except DeniedError:
+            from yolop_cli import session_store
+
             if files or session_store.wants_files(one.session):
                 return session_store.take(one.session, checkpoint_id), None
             raise

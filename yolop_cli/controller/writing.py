@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from yolop_cli import session_store
 from yolop_cli.errors import RefusedError, YolopError
 from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
@@ -127,7 +126,11 @@ def drop(one: Held, *files: Snapshot | FileSnapshot | Recovery | Stored | None) 
     it or retention takes it.
     """
     _drop_references(one, [each.reference for each in files if isinstance(each, Snapshot | Recovery)])
-    session_store.drop(one.session, [each.id for each in files if isinstance(each, FileSnapshot | Stored)])
+    stored = [each.id for each in files if isinstance(each, FileSnapshot | Stored)]
+    if stored:
+        from yolop_cli import session_store
+
+        session_store.drop(one.session, stored)
 
 
 def _drop_references(one: Held, references: Sequence[str | None]) -> None:
