@@ -470,7 +470,7 @@ def test_killed_at_any_moment(tmp_path: Path, way: str, request: pytest.FixtureR
     shutil.copytree(box.root, copy, symlinks=True)
     ran, moments = at_moment(box, "count", 0, "rewind", "apply", token)
     assert ran.code == 0, ran.dump()
-    for number in spread(len(moments), 9):
+    for number in spread(len(moments), 6):
         shutil.rmtree(box.root)
         shutil.copytree(copy, box.root, symlinks=True)
         # The copy has other inodes, so that the preview is made anew.
