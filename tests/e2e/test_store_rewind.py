@@ -15,7 +15,8 @@ import pytest
 
 from tests.e2e.test_crash import at_moment, spread
 from tests.support import holders, program, trees
-from tests.support.sandbox import OTHER_SID, Sandbox
+from tests.support.agent import Agent
+from tests.support.sandbox import OTHER_SID, SID, Sandbox
 
 State = dict[bytes, trees.Entry]
 
@@ -96,6 +97,8 @@ def three(template: tuple[PlainBox, list[str], list[State], Path]) -> tuple[Plai
     box, names, states, copy = template
     shutil.rmtree(box.root)
     shutil.copytree(copy, box.root, symlinks=True)
+    box.sid = SID
+    box.agent = Agent(box.session)
     box.agent.sequence = 9
     return box, list(names), list(states)
 
@@ -339,7 +342,7 @@ def test_two_sessions_share_one_root(three: tuple[PlainBox, list[str], list[Stat
     first = box.sid
     box.sid = OTHER_SID
     box.make_session(owned=False, root=box.worktree)
-    box.agent = type(box.agent)(box.session)
+    box.agent = Agent(box.session)
     mine = box.turn("other", [("a.txt", "other\n")])
     own = box.checkpoint(mine)["workspace"]["snapshot_id"]
     box.back(mine, None)
