@@ -221,6 +221,16 @@ def test_ci_recipe_stops_where_nothing_can_be_captured(demo: Demo) -> None:
     assert (demo.session / "timeline.jsonl").read_bytes() == timeline
 
 
+def test_files_of_a_session_without_a_worktree_are_kept_in_the_store(demo: Demo) -> None:
+    metadata = json.loads((demo.session / "workspace.json").read_bytes())
+    (demo.session / "workspace.json").write_text(json.dumps({**metadata, "worktree": None}))
+    before, head = demo.files(), demo.head
+    demo.run(BLOCKS["Keep the files of a plain directory 1"])
+    assert (demo.files(), demo.head) == (before, head)
+    newest = demo.json("checkpoint", "list", "--all-branches")["checkpoints"][0]
+    assert (newest["prompt"], newest["workspace"]["kind"]) == ("tidy the notes", "store")
+
+
 def test_table_of_statuses_is_the_programs_own() -> None:
     from yolop_cli.cli import main
     from yolop_cli.cli.bug import BugError

@@ -17,13 +17,15 @@ from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.restore_file import Recovery
 from yolop_cli.snapshots import connectivity, refs
 from yolop_cli.timeline import log, semantic
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding, Report
-from yolop_cli.timeline.fold import TimelineState, fold
+from yolop_cli.timeline.fold import Redo, TimelineState, fold
 from yolop_cli.timeline.log import LogFacts
 from yolop_cli.timeline.plans import Evidence
+from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, HeadMoved, type_name
 from yolop_cli.timeline.scan import scan
 from yolop_cli.timeline.semantic import RepositoryFacts
 from yolop_cli.timeline.validate import check, unreadable
@@ -91,7 +93,40 @@ def _meaning(git: Git, session: SessionDirectory, entries: list[Entry], *, whole
     except StorageError as error:
         found.append(unreadable(error))
     found += _repository(git, session, entries, state, whole=whole)
+    found += _store(session, entries, state)
     return found
+
+
+def _store(session: SessionDirectory, entries: list[Entry], state: TimelineState) -> Iterator[Finding]:
+    """The snapshots that the records say a store keeps, checked against it."""
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, CheckpointCreated) and isinstance(record.files, FileSnapshot):
+            why, code, what = _store_problem(session, record), "file-snapshot-refused", record.id
+        elif isinstance(record, HeadMoved) and state.redo is not None and _is_redo(record, state.redo):
+            why, code, what = _redo_problem(session, state.redo), "recovery-missing", "redo"
+        else:
+            continue
+        if why is not None:
+            line = entry.line
+            yield Finding(code, f"{what}: {why}", line.number, line.offset, type_name(record))
+
+
+def _is_redo(record: HeadMoved, redo: Redo) -> bool:
+    return redo.file_snapshot is not None and record.redo_file_snapshot == redo.file_snapshot
+
+
+def _store_problem(session: SessionDirectory, checkpoint: CheckpointCreated) -> str | None:
+    from yolop_cli import session_store
+
+    return session_store.why_not(session, checkpoint)
+
+
+def _redo_problem(session: SessionDirectory, redo: Redo) -> str | None:
+    from yolop_cli import session_store
+
+    assert redo.file_snapshot is not None
+    return session_store.why_no_redo(session, redo.file_snapshot)
 
 
 def _repository(
@@ -127,7 +162,8 @@ def _waiting(session: SessionDirectory) -> tuple[str, ...]:
         waiting = restore_file.read(session)
     except StorageError:
         return ()
-    return (waiting.recovery.reference,) if waiting is not None and waiting.recovery is not None else ()
+    recovery = waiting.recovery if waiting is not None else None
+    return (recovery.reference,) if isinstance(recovery, Recovery) else ()
 
 
 def document_findings(session: SessionDirectory) -> Iterator[Finding]:

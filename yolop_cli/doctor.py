@@ -22,7 +22,7 @@ from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import events, lock, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.restore_file import WaitingRestore
+from yolop_cli.session.restore_file import Recovery, WaitingRestore
 from yolop_cli.snapshots import refs, restore
 from yolop_cli.snapshots.checkout import Checkout
 from yolop_cli.snapshots.disk import STAGE_PREFIX
@@ -251,7 +251,8 @@ def _unnamed(
         there = refs.of_session(git, checkout, session.id)
     except YolopError:
         return
-    named = {waiting.recovery.reference} if waiting is not None and waiting.recovery is not None else set()
+    recovery = waiting.recovery if waiting is not None else None
+    named = {recovery.reference} if isinstance(recovery, Recovery) else set()
     for entry in timeline.entries:
         match entry.record:
             case CheckpointCreated(snapshot=snapshot) | HeadMoved(redo_snapshot=snapshot):
@@ -318,5 +319,5 @@ def _remove(path: Path) -> None:
 def _drop_restore(git: Git, session: SessionDirectory) -> None:
     waiting = restore_file.read(session)
     restore_file.remove(session)
-    if waiting is not None and waiting.recovery is not None:
+    if waiting is not None and isinstance(waiting.recovery, Recovery):
         refs.drop(git, owned_checkout(git, session), session.id, [waiting.recovery.reference])

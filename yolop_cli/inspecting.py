@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from yolop_cli import ids, paths
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
@@ -22,11 +23,16 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.snapshots import refs, trees
 from yolop_cli.snapshots.capture import capture
 from yolop_cli.snapshots.checkout import Checkout
+from yolop_cli.snapshots.comparison import Comparison
+from yolop_cli.snapshots.extract import Source
 from yolop_cli.snapshots.private_git import PrivateGit
-from yolop_cli.snapshots.trees import Content, Entry, TreeChange
+from yolop_cli.snapshots.trees import Entry
 from yolop_cli.timeline.file import Timeline
-from yolop_cli.timeline.records import CheckpointCreated, Snapshot
+from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, Snapshot
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView, recorded, view
+
+if TYPE_CHECKING:
+    from yolop_cli.stored_files import StoredFiles
 
 SNAPSHOT_GONE = "its snapshot was deleted"
 
@@ -78,12 +84,15 @@ class Inspection:
     def workspace_of(self, checkpoint: CheckpointCreated) -> WorkspaceView:
         """What a checkpoint holds of the files, and whether it is still there."""
         said = recorded(checkpoint)
-        if checkpoint.snapshot is None:
+        if checkpoint.files is None:
             return said
-        reason = self._why_not(checkpoint.snapshot)
-        if reason is None:
-            return said
-        return WorkspaceView(False, said.kind, said.tree, said.reference, None, reason)
+        if isinstance(checkpoint.files, FileSnapshot):
+            from yolop_cli import session_store
+
+            reason = session_store.why_not(self.session, checkpoint)
+        else:
+            reason = self._why_not(checkpoint.files)
+        return said if reason is None else replace(said, available=False, reason=reason)
 
     def tree_of(self, checkpoint_id: str) -> tuple[CheckpointCreated, Snapshot]:
         """A checkpoint and its snapshot, which is the session's own and there. Raises ``DeniedError``."""
@@ -107,12 +116,7 @@ class Inspection:
 
         Raises ``NotFoundError`` for a path that the snapshot does not hold.
         """
-        _, snapshot = self.tree_of(checkpoint_id)
-        held = [
-            entry
-            for entry in trees.entries(self.git, self.where, snapshot.tree)
-            if entry.mode != trees.SUBMODULE
-        ]
+        held = self._held(checkpoint_id)
         if not wanted:
             return held
         chosen: dict[bytes, Entry] = {}
@@ -126,15 +130,45 @@ class Inspection:
             chosen.update((entry.path, entry) for entry in found)
         return sorted(chosen.values(), key=lambda entry: entry.path)
 
-    def with_content(self, wanted: list[Entry], use: Callable[[Entry, Content], None]) -> None:
-        """Stream the content of some entries. Raises ``StorageError``."""
-        trees.with_content(self.git, self.where, wanted, use)
+    def _held(self, checkpoint_id: str) -> list[Entry]:
+        stored = self.stored(checkpoint_id)
+        if stored is not None:
+            return stored.entries()
+        _, snapshot = self.tree_of(checkpoint_id)
+        found = trees.entries(self.git, self.where, snapshot.tree)
+        return [entry for entry in found if entry.mode != trees.SUBMODULE]
+
+    def source(self, checkpoint_id: str) -> Source:
+        """What streams the content of a checkpoint's entries. Raises ``StorageError`` when it is called."""
+        stored = self.stored(checkpoint_id)
+        if stored is not None:
+            return stored.with_content
+        return lambda wanted, use: trees.with_content(self.git, self.where, wanted, use)
+
+    def stored(self, checkpoint_id: str) -> StoredFiles | None:
+        """The files of a checkpoint that is kept in a store, else None. Raises ``NotFoundError``."""
+        checkpoint = self.checkpoint(checkpoint_id)
+        if not isinstance(checkpoint.files, FileSnapshot):
+            return None
+        from yolop_cli.stored_files import StoredFiles
+
+        return StoredFiles(self.session, checkpoint)
+
+    @property
+    def root(self) -> Path:
+        """The directory whose files the session's checkpoints hold. Raises ``DeniedError``."""
+        try:
+            return self.checkout.root
+        except DeniedError:
+            from yolop_cli import session_store
+
+            return session_store.root_of(self.session)
 
     def relative(self, text: str) -> bytes:
         """A path given by the user as the snapshot spells it: below the root, no dot components."""
         raw = os.fsencode(text)
         if raw.startswith(b"/"):
-            root = os.fsencode(self.checkout.root)
+            root = os.fsencode(self.root)
             if not raw.startswith(root + b"/"):
                 raise _outside(text)
             raw = raw[len(root) + 1 :]
@@ -160,42 +194,25 @@ class Inspection:
         return None if found == snapshot.tree else "its ref holds another tree than the one recorded"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two trees and what leads from one to the other; ``where`` reads both."""
-
-    old: str
-    new: str
-    changes: list[TreeChange]
-    where: Where
-    git: Git
-
-    def numbers(self) -> dict[bytes, tuple[int | None, int | None]]:
-        """Lines added and removed for each path; None for binary content."""
-        out = self.git.run(self.where, "diff-tree", *_PLAIN, "--numstat", "-z", self.old, self.new)
-        rows = (record.split(b"\t", 2) for record in out.records())
-        return {path: (_number(added), _number(removed)) for added, removed, path in rows}
-
-    def patch(self, *, color: bool) -> bytes:
-        """The difference as a patch, as git words it."""
-        colored = "--color=always" if color else "--color=never"
-        return self.git.run(
-            self.where, "diff-tree", *_PLAIN, "-p", "--full-index", "--binary", colored, self.old, self.new
-        ).out
-
-
-_PLAIN = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv")
-
-
 @contextmanager
 def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> Iterator[Comparison]:
     """A checkpoint compared with another one, or with the files as they are now (captured aside)."""
+    one, two = inspection.stored(checkpoint_id), inspection.stored(other) if other is not None else None
+    if one is not None and (two is not None or other is None):
+        from yolop_cli import stored_files
+
+        with stored_files.compared(inspection.git, one, two) as comparison:
+            yield comparison
+        return
+    if one is not None or two is not None:
+        raise RefusedError(f"{checkpoint_id} and {other} are kept in different places: git and a store")
     _, snapshot = inspection.tree_of(checkpoint_id)
     git, where = inspection.git, inspection.where
     if other is not None:
         _, second = inspection.tree_of(other)
         changes = trees.differences(git, where, snapshot.tree, second.tree)
-        yield Comparison(snapshot.tree, second.tree, changes, where, git)
+        ends = (where, snapshot.tree, second.tree)
+        yield Comparison(snapshot.tree, second.tree, changes, git, lambda: ends)
         return
     with tempfile.TemporaryDirectory(prefix="yolop-") as directory:
         aside = PrivateGit(
@@ -204,14 +221,11 @@ def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> I
         aside.borrow(inspection.session.capture)
         now = capture(git, aside).tree
         changes = trees.differences(git, aside.reading, snapshot.tree, now)
-        yield Comparison(snapshot.tree, now, changes, aside.reading, git)
+        places = (aside.reading, snapshot.tree, now)
+        yield Comparison(snapshot.tree, now, changes, git, lambda: places)
 
 
 def _outside(text: str) -> DeniedError:
     return DeniedError(
         f"{text} does not lie in the worktree", hint="paths are those below the worktree's root"
     )
-
-
-def _number(text: bytes) -> int | None:
-    return None if text == b"-" else int(text)

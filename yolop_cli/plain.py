@@ -8,11 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from yolop_cli import paths, writers
-from yolop_cli.errors import BusyError
+from yolop_cli import ids, writers
+from yolop_cli.errors import BusyError, YolopError
+from yolop_cli.session import restore_file
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.restore_file import Stored
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import Label, Manifest, Pruned, RestorePlan, Retention, Rules, Settings, Store
 from yolop_cli.snapshots.store.scan import Progress
+from yolop_cli.timeline import file as timeline_file
 from yolop_cli.writers import Writer
 
 
@@ -52,9 +56,16 @@ class Restored:
 
 
 def take(
-    root: Path, label: Label | None = None, wishes: Wishes | None = None, progress: Progress | None = None
+    root: Path,
+    label: Label | None = None,
+    wishes: Wishes | None = None,
+    progress: Progress | None = None,
+    sessions: Path | None = None,
 ) -> Taken:
-    """Take a snapshot of a directory; its store is made when there is none. Raises as ``store.create``."""
+    """Take a snapshot of a directory; its store is made when there is none. Raises as ``store.create``.
+
+    The retention that follows spares what the sessions in the directory ``sessions`` still need.
+    """
     wanted = wishes or Wishes()
     with snapshots.opened(root, create=True) as store:
         settings = snapshots.load_settings(store.root)
@@ -63,8 +74,40 @@ def take(
             settings.retention.keep_last if wanted.keep_last is None else wanted.keep_last,
             settings.retention.keep_within if wanted.keep_within is None else wanted.keep_within,
         )
-        pruned = snapshots.prune_after(store, limits, protect=(made.id,), grace=settings.grace)
+        protect = (made.id, *(() if limits == Retention() else needed(store, sessions)))
+        pruned = snapshots.prune_after(store, limits, protect=protect, grace=settings.grace)
         return Taken(made, pruned)
+
+
+def needed(store: Store, sessions: Path | None) -> frozenset[str]:
+    """The snapshots that a redo or a waiting restore of some session still needs.
+
+    Only sessions that have snapshots here are looked at. One whose files cannot be read keeps all of its own.
+    """
+    if sessions is None:
+        return frozenset()
+    labelled: dict[str, set[str]] = {}
+    for one in snapshots.load_all(store)[0]:
+        if one.label.session_id is not None and ids.is_session_id(one.label.session_id):
+            labelled.setdefault(one.label.session_id, set()).add(one.id)
+    found: set[str] = set()
+    for session_id, own in labelled.items():
+        found |= own & _needed_by(SessionDirectory(sessions / session_id), own)
+    return frozenset(found)
+
+
+def _needed_by(session: SessionDirectory, own: set[str]) -> set[str]:
+    try:
+        timeline, waiting = timeline_file.load(session), restore_file.read(session)
+    except YolopError:
+        return own
+    if timeline.health == "corrupt":
+        return own
+    redo = timeline.state.redo
+    used = {redo.file_snapshot.id} if redo is not None and redo.file_snapshot is not None else set()
+    if waiting is not None:
+        used |= {each.id for each in (waiting.target, waiting.recovery) if isinstance(each, Stored)}
+    return used
 
 
 def restore(
@@ -75,6 +118,7 @@ def restore(
     force: bool = False,
     label: Label | None = None,
     progress: Progress | None = None,
+    sessions: Path | None = None,
 ) -> Restored:
     """Take a directory to what a snapshot holds, after a safety snapshot of what that changes.
 
@@ -92,7 +136,7 @@ def restore(
         if at_work:
             snapshots.plan_restore(store, target, settings, progress)
         done = snapshots.restore(store, target, settings, label, progress)
-        pruned = _after(store, settings, target, done.safety)
+        pruned = _after(store, settings, target, done.safety, sessions)
         return Restored(done.plan, False, at_work, done.safety, pruned)
 
 
@@ -103,13 +147,8 @@ def busy(root: Path, at_work: tuple[Writer, ...]) -> BusyError:
     return BusyError(
         f"{first.name} (process {first.pid}){more} works in {root}",
         hint="end it, or look at a dry run and go on with --force",
-        details={"writers": [writer_to_json(writer) for writer in at_work]},
+        details={"writers": [writer.to_json() for writer in at_work]},
     )
-
-
-def writer_to_json(writer: Writer) -> dict[str, object]:
-    """A process at work, for JSON."""
-    return {"pid": writer.pid, "name": writer.name, "why": writer.why, "path": paths.to_json(writer.path)}
 
 
 def _rules(settings: Settings, wishes: Wishes) -> Rules:
@@ -124,9 +163,10 @@ def _rules(settings: Settings, wishes: Wishes) -> Rules:
     )
 
 
-def _after(store: Store, settings: Settings, target: Manifest, safety: Manifest | None) -> Pruned | None:
-    if safety is None:
+def _after(
+    store: Store, settings: Settings, target: Manifest, safety: Manifest | None, sessions: Path | None
+) -> Pruned | None:
+    if safety is None or settings.retention == Retention():
         return None
-    return snapshots.prune_after(
-        store, settings.retention, protect=(target.id, safety.id), grace=settings.grace
-    )
+    protect = (target.id, safety.id, *needed(store, sessions))
+    return snapshots.prune_after(store, settings.retention, protect=protect, grace=settings.grace)

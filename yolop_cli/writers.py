@@ -24,6 +24,10 @@ class Writer:
     why: str
     path: Path
 
+    def to_json(self) -> dict[str, object]:
+        """The process as JSON."""
+        return {"pid": self.pid, "name": self.name, "why": self.why, "path": paths.to_json(self.path)}
+
 
 def family() -> frozenset[int]:
     """This process, its ancestors (the caller's own shell) and the other ends of its pipeline."""

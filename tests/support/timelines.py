@@ -36,6 +36,7 @@ SNAPSHOTS = st.builds(
     capture=st.sampled_from([None, "raw"]),
     restored=st.none() | st.sampled_from(TREES),
 )
+FILE_SNAPSHOTS = st.builds(FileSnapshot, TEXTS, TEXTS, TEXTS)
 RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(Initialized, SEQUENCES, TIMES),
     st.builds(
@@ -47,10 +48,10 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
         snapshot=st.none() | SNAPSHOTS,
         snapshot_error=st.none() | TEXTS,
         created_at=TIMES,
-        file_snapshot=st.none() | st.builds(FileSnapshot, TEXTS, TEXTS, TEXTS),
+        file_snapshot=st.none() | FILE_SNAPSHOTS,
     ),
     st.builds(TurnCompleted, IDS, SEQUENCES, st.booleans(), TIMES),
-    st.builds(HeadMoved, NAMED, NAMED, NAMED, st.none() | SNAPSHOTS, TIMES),
+    st.builds(HeadMoved, NAMED, NAMED, NAMED, st.none() | SNAPSHOTS, TIMES, st.none() | FILE_SNAPSHOTS),
     st.builds(RedoCleared, TIMES),
 )
 DIALECTS = st.sampled_from(["underscore", "dotted"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +80,36 @@ class ModeType(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(name, help=_TOLD[_MODES[name]]) for name in offered]
 
 
-mode_option = click.option(
-    "--mode",
-    type=ModeType(),
-    metavar="MODE",
-    help="conversation (chat), workspace (files, code) or both (all). [default: both where there is a "
-    "snapshot, else conversation]",
+_MODE_OPTIONS = (
+    click.option(
+        "--mode",
+        type=ModeType(),
+        metavar="MODE",
+        help="conversation (chat), workspace (files, code) or both (all). [default: both where there is a "
+        "snapshot, else conversation]",
+    ),
+    click.option("--no-conversation", is_flag=True, help="The files only, as --mode workspace."),
+    click.option("--no-files", is_flag=True, help="The conversation only, as --mode conversation."),
 )
+
+
+def mode_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what a restore moves, given to the command as ``mode``."""
+
+    @functools.wraps(function)
+    def with_mode(*args: Any, mode: Mode | None, no_conversation: bool, no_files: bool, **rest: Any) -> Any:
+        return function(*args, mode=_one_mode(mode, no_conversation, no_files), **rest)
+
+    command: Callable[..., Any] = with_mode
+    for option in reversed(_MODE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _one_mode(mode: Mode | None, no_conversation: bool, no_files: bool) -> Mode | None:
+    if no_conversation and no_files:
+        raise UsageError("--no-conversation and --no-files leave nothing to restore")
+    said: Mode | None = "workspace" if no_conversation else "conversation" if no_files else None
+    if mode is not None and said is not None and mode != said:
+        raise UsageError(f"--mode {mode} and --{'no-conversation' if no_conversation else 'no-files'} differ")
+    return said or mode

@@ -9,10 +9,11 @@ from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write_bytes
 from yolop_cli.controller import turns
-from yolop_cli.inspecting import Comparison, Inspection, compared
+from yolop_cli.inspecting import Inspection, compared
+from yolop_cli.snapshots.comparison import Comparison
 from yolop_cli.snapshots.trees import Content, Entry, TreeChange
 from yolop_cli.timeline import file as timeline_file
-from yolop_cli.timeline.view import CheckpointView
+from yolop_cli.timeline.view import CheckpointView, WorkspaceView
 
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 
@@ -45,8 +46,17 @@ def checkpoint() -> None:
 @click.option(
     "--require-workspace", is_flag=True, help="Fail when the files cannot be captured, and record nothing."
 )
+@click.option(
+    "--files",
+    is_flag=True,
+    help="Capture the files of a session without a worktree of its own too, into the store of its root.",
+)
 def create(
-    invocation: Invocation, prompt: str | None, prompt_file: str | None, require_workspace: bool
+    invocation: Invocation,
+    prompt: str | None,
+    prompt_file: str | None,
+    require_workspace: bool,
+    files: bool,
 ) -> None:
     """Begin a turn: capture the files and record the checkpoint.
 
@@ -55,9 +65,9 @@ def create(
     """
     words = arguments.prompt(prompt, prompt_file, invocation.places.here)
     session = invocation.session()
-    begun = turns.begin(invocation.git, session, words, require_workspace=require_workspace)
+    begun = turns.begin(invocation.git, session, words, require_workspace=require_workspace, files=files)
     shown = _inspection(invocation).view(begun.checkpoint.id)
-    if begun.checkpoint.snapshot is None:
+    if begun.checkpoint.files is None:
         invocation.screen.warn(f"conversation only: {begun.checkpoint.snapshot_error}")
     _show_result(invocation, shown, f"{shown.id} begins")
 
@@ -124,7 +134,7 @@ def show(invocation: Invocation, checkpoint_id: str) -> None:
             ("status", f"{one.status}{'' if one.active else ', not on the active branch'}"),
             ("created", one.created_at),
             ("events", f"{one.event_start} to {'now' if one.event_end is None else one.event_end}"),
-            ("files", f"tree {workspace.tree}" if workspace.available else f"none: {workspace.reason}"),
+            ("files", _held(workspace)),
             ("ref", workspace.reference or "-"),
         ]
         for name, shown in rows:
@@ -196,12 +206,13 @@ def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
         for chunk in content.chunks():
             write_bytes(chunk)
 
-    inspection.with_content(found, copy)
+    inspection.source(checkpoint_id)(found, copy)
 
 
 def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id: str, entry: Entry) -> None:
     held: list[bytes] = []
-    inspection.with_content([entry], lambda _, content: held.append(content.read()))
+    read = inspection.source(checkpoint_id)
+    read([entry], lambda _, content: held.append(content.read()))
     value = {
         "session_id": inspection.session.id,
         "checkpoint_id": checkpoint_id,
@@ -236,7 +247,7 @@ def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted
     inspection = _inspection(invocation)
     entries = inspection.entries(checkpoint_id, [inspection.relative(path) for path in wanted])
     target = invocation.places.here / destination
-    written = take_out(entries, inspection.with_content, target)
+    written = take_out(entries, inspection.source(checkpoint_id), target)
     screen = invocation.screen
     value = {
         "session_id": inspection.session.id,
@@ -286,13 +297,20 @@ def _inspection(invocation: Invocation) -> Inspection:
     return Inspection(invocation.git, session, timeline_file.load(session))
 
 
+def _held(workspace: WorkspaceView) -> str:
+    if not workspace.available:
+        return f"none: {workspace.reason}"
+    return f"snapshot {workspace.snapshot_id}" if workspace.kind == "store" else f"tree {workspace.tree}"
+
+
 def _files(one: CheckpointView) -> str:
     return one.workspace.kind or "-" if one.workspace.available else "conversation-only"
 
 
 def _show_result(invocation: Invocation, one: CheckpointView, said: str) -> None:
     value = {"session_id": invocation.session().id, "checkpoint": one.to_json()}
-    files = f", files in {one.workspace.reference}" if one.workspace.available else ""
+    kept = one.workspace.reference or one.workspace.snapshot_id
+    files = f", files in {kept}" if one.workspace.available else ""
     invocation.screen.result(value, lambda: invocation.screen.line(f"{said}{files}"))
 
 

@@ -18,12 +18,15 @@ from yolop_cli.controller.apply import Applied
 from yolop_cli.controller.preview import Preview
 from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.restore_file import Mode, Recovery, WaitingRestore
+from yolop_cli.session.restore_file import Mode, Recovery, Stored, WaitingRestore
 from yolop_cli.snapshots.plan import Kept
 
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 _COLORS = {"added": "green", "deleted": "red"}
 _DECLINED = 130
+_force = click.option(
+    "--force", is_flag=True, help="Go on in spite of other processes at work in the directory."
+)
 
 
 @group(
@@ -78,15 +81,16 @@ def preview(
     examples=["yolop-cli rewind apply 5f0c1d2e3a4b5c6d", 'yolop-cli rewind apply "$token" --print-prompt'],
 )
 @click.argument("token", shell_complete=candidates.tokens)
+@_force
 @click.option("--print-prompt", is_flag=True, help="Print only the prompt of the turn that was left.")
-def apply(invocation: Invocation, token: str, print_prompt: bool) -> None:
+def apply(invocation: Invocation, token: str, force: bool, print_prompt: bool) -> None:
     """Do what the preview with this token showed.
 
     Refused as stale when files, head or events moved since, and as busy while a process works in the
-    worktree.
+    worktree. --force ends no process; another session at work there is always refused.
     """
     session = invocation.session()
-    done = applying.apply(invocation.git, session, token)
+    done = applying.apply(invocation.git, session, token, force=force)
     _show_applied(invocation, session, done, print_prompt=print_prompt)
 
 
@@ -111,7 +115,8 @@ def status(invocation: Invocation) -> None:
 
 
 @command(rewind, "cancel", session=True, examples=["yolop-cli rewind cancel"])
-def cancel(invocation: Invocation) -> None:
+@_force
+def cancel(invocation: Invocation, force: bool) -> None:
     """Drop the restore that waits, with its recovery snapshot.
 
     One that was interrupted while it changed the files is taken back: every path it had changed gets its
@@ -121,7 +126,7 @@ def cancel(invocation: Invocation) -> None:
     screen = invocation.screen
     done = aside = None
     try:
-        done = applying.cancel(invocation.git, session)
+        done = applying.cancel(invocation.git, session, force=force)
     except restore_file.UnreadableRestoreError:
         aside = applying.set_aside_unreadable(session)
 
@@ -165,8 +170,9 @@ _print_prompt = click.option(
 )
 @mode_option
 @_yes
+@_force
 @_print_prompt
-def undo(invocation: Invocation, mode: Mode | None, yes: bool, print_prompt: bool) -> int:
+def undo(invocation: Invocation, mode: Mode | None, yes: bool, force: bool, print_prompt: bool) -> int:
     """Go back to before the last turn.
 
     On a terminal the preview is shown and confirmed; elsewhere it is printed with its token and nothing
@@ -174,25 +180,32 @@ def undo(invocation: Invocation, mode: Mode | None, yes: bool, print_prompt: boo
     """
     session = invocation.session()
     prepared = previewing.undo(invocation.git, session, mode)
-    return _confirm(invocation, session, prepared, yes=yes, print_prompt=print_prompt)
+    return _confirm(invocation, session, prepared, yes=yes, force=force, print_prompt=print_prompt)
 
 
 @command(None, "redo", session=True, examples=["yolop-cli redo", "yolop-cli redo --yes"])
 @mode_option
 @_yes
+@_force
 @_print_prompt
-def redo(invocation: Invocation, mode: Mode | None, yes: bool, print_prompt: bool) -> int:
+def redo(invocation: Invocation, mode: Mode | None, yes: bool, force: bool, print_prompt: bool) -> int:
     """Take the last restore back: the branch left last, and the files as they were.
 
     There is one redo after each restore, until the next turn begins. It asks as undo does.
     """
     session = invocation.session()
     prepared = previewing.redo(invocation.git, session, mode)
-    return _confirm(invocation, session, prepared, yes=yes, print_prompt=print_prompt)
+    return _confirm(invocation, session, prepared, yes=yes, force=force, print_prompt=print_prompt)
 
 
 def _confirm(
-    invocation: Invocation, session: SessionDirectory, prepared: Preview, *, yes: bool, print_prompt: bool
+    invocation: Invocation,
+    session: SessionDirectory,
+    prepared: Preview,
+    *,
+    yes: bool,
+    force: bool,
+    print_prompt: bool,
 ) -> int:
     screen = invocation.screen
     if not yes:
@@ -204,7 +217,7 @@ def _confirm(
             applying.cancel(invocation.git, session)
             screen.note("nothing was changed")
             return _DECLINED
-    done = applying.apply(invocation.git, session, prepared.waiting.token)
+    done = applying.apply(invocation.git, session, prepared.waiting.token, force=force)
     _show_applied(invocation, session, done, print_prompt=print_prompt)
     return 0
 
@@ -248,7 +261,7 @@ def _say_conversation(invocation: Invocation, waiting: WaitingRestore) -> None:
 
 def _say_files(invocation: Invocation, prepared: Preview) -> None:
     screen, waiting = invocation.screen, prepared.waiting
-    if not waiting.moves_files or prepared.plan is None:
+    if not waiting.moves_files or prepared.files is None:
         screen.line("files: stay as they are")
         return
     counted = _counts(waiting)
@@ -258,11 +271,10 @@ def _say_files(invocation: Invocation, prepared: Preview) -> None:
     for change in waiting.changes:
         letter = screen.styled(_LETTERS[change.change], fg=_COLORS.get(change.change, "yellow"))
         screen.line(f"  {letter} {text.path(change.path)}")
-    _show_kept(invocation, prepared.plan.kept)
-    if prepared.through_filters:
-        screen.line(
-            f"  {text.count(len(prepared.through_filters), 'path')} will go through the repository's filters"
-        )
+    _show_kept(invocation, prepared.files.kept)
+    filtered = prepared.files.through_filters
+    if filtered:
+        screen.line(f"  {text.count(len(filtered), 'path')} will go through the repository's filters")
 
 
 def _show_kept(invocation: Invocation, kept: tuple[Kept, ...]) -> None:
@@ -274,6 +286,9 @@ def _show_applied(
     invocation: Invocation, session: SessionDirectory, done: Applied, *, print_prompt: bool
 ) -> None:
     screen, waiting = invocation.screen, done.waiting
+    if done.overrode:
+        names = ", ".join(f"{writer.name} ({writer.pid})" for writer in done.overrode[:5])
+        screen.warn(f"went on in spite of {text.count(len(done.overrode), 'process')} at work here: {names}")
 
     def render() -> None:
         if print_prompt:
@@ -286,7 +301,7 @@ def _show_applied(
             screen.line(f"files: {restored} restored, {deleted} deleted")
             _show_kept(invocation, done.kept)
         if done.recovery is not None and waiting.kind == "redo":
-            screen.line(f"what the redo replaced is kept in {done.recovery.reference}")
+            screen.line(f"what the redo replaced is kept in {applying.name_of(done.recovery)}")
         if waiting.kind == "rewind":
             screen.note("`yolop-cli redo` takes this back, until the next turn begins")
         if waiting.prompt is not None and waiting.moves_conversation:
@@ -298,7 +313,7 @@ def _show_applied(
 
 
 def _preview(session: SessionDirectory, prepared: Preview) -> dict[str, Any]:
-    waiting, plan = prepared.waiting, prepared.plan
+    waiting, plan = prepared.waiting, prepared.files
     return {
         "session_id": session.id,
         "token": waiting.token,
@@ -323,7 +338,7 @@ def _preview(session: SessionDirectory, prepared: Preview) -> dict[str, Any]:
             "kept": [_kept(one) for one in plan.kept],
             "current_tree": plan.current,
             "target_tree": plan.target,
-            "through_filters": [paths.to_json(path) for path in prepared.through_filters],
+            "through_filters": [paths.to_json(path) for path in plan.through_filters],
         },
         "recovery": _recovery(waiting.recovery),
     }
@@ -343,9 +358,10 @@ def _applied(session: SessionDirectory, done: Applied) -> dict[str, Any]:
             "restored": [paths.to_json(path) for path in done.files.restored],
             "deleted": [paths.to_json(path) for path in done.files.deleted],
             "kept": [_kept(one) for one in done.kept],
-            "tree": waiting.target.raw_tree if waiting.target else None,
+            "tree": _tree(waiting),
         },
         "recovery": _recovery(done.recovery),
+        "overrode": [writer.to_json() for writer in done.overrode],
     }
 
 
@@ -374,5 +390,14 @@ def _kept(one: Kept) -> dict[str, Any]:
     return {"path": paths.to_json(one.path), "why": one.why}
 
 
-def _recovery(recovery: Recovery | None) -> dict[str, str] | None:
-    return None if recovery is None else {"tree": recovery.tree, "reference": recovery.reference}
+def _tree(waiting: WaitingRestore) -> str | None:
+    target = waiting.target
+    return None if target is None else target.tree if isinstance(target, Stored) else target.raw_tree
+
+
+def _recovery(recovery: Recovery | Stored | None) -> dict[str, str] | None:
+    if recovery is None:
+        return None
+    if isinstance(recovery, Stored):
+        return {"tree": recovery.tree, "snapshot_id": recovery.id, "root": recovery.root}
+    return {"tree": recovery.tree, "reference": recovery.reference}

@@ -141,9 +141,7 @@ def _details(invocation: Invocation) -> dict[str, Any]:
         "last_sequence": counts.last_sequence,
         "head": state.head,
         "pending": state.pending,
-        "redo": {"head": state.redo.head, "snapshot": state.redo.snapshot is not None}
-        if state.redo
-        else None,
+        "redo": {"head": state.redo.head, "snapshot": state.redo.files is not None} if state.redo else None,
         "worktree": _worktree(invocation, summary.metadata, chosen),
         "lock": {"held": lock.is_held(chosen), "pid": lock.holder(chosen)},
         "restore": None

@@ -11,7 +11,7 @@ from yolop_cli.cli.command import Invocation, command, group, sessions_argument
 from yolop_cli.inspecting import Inspection
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.file import Entry
-from yolop_cli.timeline.records import snapshot_json, to_json
+from yolop_cli.timeline.records import file_snapshot_json, snapshot_json, to_json
 
 
 @group(
@@ -57,7 +57,13 @@ def show(invocation: Invocation) -> None:
         "baseline_end": state.baseline_end,
         "head": state.head,
         "pending": state.pending,
-        "redo": None if redo is None else {"head": redo.head, "snapshot": _snapshot(redo.snapshot)},
+        "redo": None
+        if redo is None
+        else {
+            "head": redo.head,
+            "snapshot": _snapshot(redo.snapshot),
+            "file_snapshot": file_snapshot_json(redo.file_snapshot),
+        },
         "active_path": list(state.active_path),
         "checkpoints": [one.to_json() for one in inspection.views(all_branches=True)],
         "records": [

@@ -10,6 +10,7 @@ from yolop_cli.cli.screen import Screen
 from yolop_cli.errors import YolopError
 from yolop_cli.inspecting import Inspection
 from yolop_cli.snapshots.check import Problem, check_tree
+from yolop_cli.timeline.view import WorkspaceView
 
 
 def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:
@@ -35,11 +36,14 @@ def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:
 
 
 def _check(inspection: Inspection, checkpoint_id: str) -> dict[str, Any]:
-    snapshot = inspection.checkpoint(checkpoint_id).snapshot
+    snapshot, stored = inspection.checkpoint(checkpoint_id).snapshot, inspection.stored(checkpoint_id)
+    view = inspection.view(checkpoint_id).workspace
+    if stored is not None:
+        blobs, found = stored.check() if view.available else (0, [_unavailable("snapshot-missing", view)])
+        return _row(checkpoint_id, "damaged" if found else "ok", blobs, found)
     if snapshot is None:
         return _row(checkpoint_id, "none", 0, [])
-    view = inspection.view(checkpoint_id).workspace
-    problems = [] if view.available else [Problem("ref-missing", view.reason or "", None)]
+    problems = [] if view.available else [_unavailable("ref-missing", view)]
     try:
         checkout = inspection.checkout
         blobs, found = check_tree(inspection.git, inspection.where, snapshot.tree, checkout.object_format)
@@ -47,6 +51,10 @@ def _check(inspection: Inspection, checkpoint_id: str) -> dict[str, Any]:
         blobs, found = 0, [Problem("repository", error.message)]
     problems += found
     return _row(checkpoint_id, "damaged" if problems else "ok", blobs, problems)
+
+
+def _unavailable(code: str, view: WorkspaceView) -> Problem:
+    return Problem(code, view.reason or "")
 
 
 def _row(checkpoint_id: str, status: str, blobs: int, problems: list[Problem]) -> dict[str, Any]:

@@ -13,41 +13,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from yolop_cli import clock, paths
-from yolop_cli.controller.preview import check_snapshot, raw_target, undone_tree
+from yolop_cli.controller.homes import AGAIN, Home, home_of
 from yolop_cli.controller.turns import closing
-from yolop_cli.controller.writing import Held, drop_references, drop_waiting, held
+from yolop_cli.controller.writing import Held, drop_waiting, held
 from yolop_cli.errors import BusyError, RefusedError, StaleError, StorageError, YolopError
 from yolop_cli.git import Git
-from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.restore_file import Recovery, WaitingRestore
-from yolop_cli.snapshots import refs
-from yolop_cli.snapshots import restore as restoring
-from yolop_cli.snapshots.checkout import Checkout, head_commit
-from yolop_cli.snapshots.disk import Seen
-from yolop_cli.snapshots.plan import Kept, RestorePlan, plan_restore
-from yolop_cli.snapshots.private_git import PrivateGit
-from yolop_cli.snapshots.restore import Restored, stage_name
-from yolop_cli.snapshots.verified import put_back, verify
-from yolop_cli.timeline.fold import Redo
-from yolop_cli.timeline.records import HeadMoved, Record, RedoCleared, Snapshot
-from yolop_cli.writers import own_output, writers
-
-_AGAIN = "make a new preview: `yolop-cli rewind preview CHECKPOINT`, or `undo` or `redo` again"
+from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
+from yolop_cli.snapshots.plan import Kept
+from yolop_cli.snapshots.restore import Restored
+from yolop_cli.timeline.records import Files, FileSnapshot, HeadMoved, Record, RedoCleared, Snapshot
+from yolop_cli.writers import Writer, own_output
 
 
 @dataclass(frozen=True)
 class Applied:
     """A restore that took effect; ``files`` is None when only the conversation moved.
 
-    ``recovery`` is the snapshot that redo would use, or one that holds what a redo replaced.
+    ``recovery`` is the snapshot that redo would use, or one that holds what a redo replaced; ``overrode``
+    are the processes at work in the directory that it was forced past.
     """
 
     waiting: WaitingRestore
     files: Restored | None
     kept: tuple[Kept, ...]
-    recovery: Recovery | None
+    recovery: Recovery | Stored | None
+    overrode: tuple[Writer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,11 +49,13 @@ class Cancelled:
     waiting: WaitingRestore
     files: Restored | None
     kept: tuple[Kept, ...]
-    recovery: Recovery | None
+    recovery: Recovery | Stored | None
 
 
-def apply(git: Git, session: SessionDirectory, token: str) -> Applied:
+def apply(git: Git, session: SessionDirectory, token: str, *, force: bool = False) -> Applied:
     """Do what the preview with this token showed, or finish it where it was interrupted.
+
+    With ``force`` processes at work in the directory are no reason to refuse; another session's lock is.
 
     Raises ``RefusedError`` (no such token), ``StaleError``, ``BusyError``, ``StorageError``; after each of
     these the files and the head are as they were, unless the message says otherwise.
@@ -75,16 +69,16 @@ def apply(git: Git, session: SessionDirectory, token: str) -> Applied:
                 "no restore waits for this token", hint="a token holds for one preview, until the next one"
             )
         if waiting.phase == "applying":
-            one, waiting = _resume(one, waiting)
+            one, waiting = _resume(one, waiting, force=force)
         _refuse_stale(one, waiting)
         if not waiting.moves_files:
             _record(one, waiting, None)
             _forget(session)
             return Applied(waiting, None, (), None)
-        return _apply_files(one, waiting)
+        return _apply_files(one, waiting, force=force)
 
 
-def cancel(git: Git, session: SessionDirectory) -> Cancelled | None:
+def cancel(git: Git, session: SessionDirectory, *, force: bool = False) -> Cancelled | None:
     """Drop the restore that waits; one that was interrupted is taken back. None when there is none."""
     with held(git, session, settle=False) as one:
         waiting = one.waiting
@@ -93,10 +87,11 @@ def cancel(git: Git, session: SessionDirectory) -> Cancelled | None:
         if waiting.phase == "prepared":
             drop_waiting(one)
             return Cancelled(waiting, None, (), waiting.recovery)
-        _refuse_busy(owned_checkout(one.git, session))
-        files, kept = _take_back(one, waiting)
+        home = _home(one, waiting)
+        _pass_by(home, force=force)
+        files, kept = home.take_back(waiting)
         if kept:
-            # The recovery ref stays: it alone holds the old versions of the paths left alone.
+            # The recovery snapshot stays: it alone holds the old versions of the paths left alone.
             restore_file.remove(session)
         else:
             drop_waiting(one)
@@ -109,10 +104,16 @@ def set_aside_unreadable(session: SessionDirectory) -> Path:
         return restore_file.set_aside(session)
 
 
-def _resume(one: Held, waiting: WaitingRestore) -> tuple[Held, WaitingRestore]:
+def _home(one: Held, waiting: WaitingRestore) -> Home:
+    assert waiting.recovery is not None
+    return home_of(one, waiting.recovery)
+
+
+def _resume(one: Held, waiting: WaitingRestore, *, force: bool) -> tuple[Held, WaitingRestore]:
     """Bring an interrupted restore back to where it began, so that it can be applied whole."""
-    _refuse_busy(owned_checkout(one.git, one.session))
-    _, kept = _take_back(one, waiting)
+    home = _home(one, waiting)
+    _pass_by(home, force=force)
+    _, kept = home.take_back(waiting)
     if kept:
         raise StaleError(
             "some files changed since the restore was interrupted",
@@ -124,46 +125,30 @@ def _resume(one: Held, waiting: WaitingRestore) -> tuple[Held, WaitingRestore]:
     return replace(one, waiting=prepared), prepared
 
 
-def _take_back(one: Held, waiting: WaitingRestore) -> tuple[Restored, tuple[Kept, ...]]:
-    assert waiting.recovery is not None and waiting.target is not None
-    checkout = owned_checkout(one.git, one.session)
-    private = PrivateGit(one.session.capture, checkout)
-    planned = {change.path for change in waiting.changes}
-    stage = waiting.stage or stage_name(waiting.token)
-    return put_back(one.git, private, planned, waiting.recovery.tree, waiting.target.raw_tree, stage)
-
-
 def _refuse_stale(one: Held, waiting: WaitingRestore) -> None:
     if one.effective_head != waiting.head_from or one.state.pending != waiting.pending:
-        raise StaleError("the head moved since the preview", hint=_AGAIN)
+        raise StaleError("the head moved since the preview", hint=AGAIN)
     if one.last_sequence != waiting.last_sequence:
-        raise StaleError("the event log grew since the preview", hint=_AGAIN)
+        raise StaleError("the event log grew since the preview", hint=AGAIN)
 
 
-def _refuse_busy(checkout: Checkout) -> None:
-    busy = writers(checkout.root)
-    if busy:
+def _pass_by(home: Home, *, force: bool) -> tuple[Writer, ...]:
+    """The processes at work in the directory. Raises ``BusyError`` when there are any, unless forced."""
+    busy = home.at_work()
+    if busy and not force:
         first = busy[0]
         raise BusyError(
             f"process {first.pid} ({first.name}) is at work in the worktree: {first.why} {first.path}",
-            hint="end it, or let it leave the directory, then apply again",
-            details={
-                "processes": [
-                    {"pid": each.pid, "name": each.name, "why": each.why, "path": paths.to_json(each.path)}
-                    for each in busy
-                ]
-            },
+            hint="end it, or let it leave the directory, then apply again; --force goes on in spite of it",
+            details={"processes": [each.to_json() for each in busy]},
         )
+    return busy
 
 
-def _refuse_own_output(private: PrivateGit, waiting: WaitingRestore) -> None:
+def _refuse_own_output(root: Path, waiting: WaitingRestore) -> None:
     """Refuse to replace or delete the file that this command's own words go to."""
     outputs = own_output()
-    if not outputs:
-        return
-    device = private.checkout.root.stat().st_dev
-    there = restoring.look_at(private, [change.path for change in waiting.changes])
-    own = [path for path, seen in there.items() if (device, seen.inode) in outputs]
+    own = [change.path for change in waiting.changes if outputs and _file_at(root, change.path) in outputs]
     if own:
         raise BusyError(
             f"the output of this command goes to {paths.show(own[0])}, which the restore would change",
@@ -172,34 +157,32 @@ def _refuse_own_output(private: PrivateGit, waiting: WaitingRestore) -> None:
         )
 
 
-def _apply_files(one: Held, waiting: WaitingRestore) -> Applied:
-    assert waiting.target is not None and waiting.recovery is not None
-    checkout = owned_checkout(one.git, one.session)
-    private = PrivateGit(one.session.capture, checkout)
-    _refuse_busy(checkout)
-    if head_commit(one.git, checkout) != waiting.git_head:
-        raise StaleError("a commit or checkout happened since the preview", hint=_AGAIN)
-    snapshot = Snapshot(waiting.target.tree, None, waiting.target.capture)
-    check_snapshot(one, checkout, snapshot)
-    _refuse_own_output(private, waiting)
-    plan, expected = _same_plan(one.git, private, waiting, snapshot, undone_tree(one, waiting.kind))
-    marked = replace(
-        waiting,
-        phase="applying",
-        stage=stage_name(waiting.token),
-        target=replace(waiting.target, raw_tree=plan.target),
-    )
-    restore_file.write(one.session, marked)
+def _file_at(root: Path, path: bytes) -> tuple[int, int] | None:
     try:
-        files = restoring.carry_out(one.git, private, plan, expected, marked.stage or "")
-        verify(one.git, private, plan)
+        info = os.lstat(os.fsencode(root) + b"/" + path)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+def _apply_files(one: Held, waiting: WaitingRestore, *, force: bool) -> Applied:
+    home = _home(one, waiting)
+    overrode = _pass_by(home, force=force)
+    _refuse_own_output(home.root, waiting)
+    ready = home.ready(waiting)
+    restore_file.write(one.session, ready.marked)
+    try:
+        files = ready.carry_out()
     except BaseException as error:
-        _roll_back(one, marked, error)
+        _roll_back(one, ready.marked, error)
         raise
-    after = _record(one, marked, marked.recovery)
-    recovery = _tidy_up(after, checkout, marked, one.state.redo)
+    redone = one.state.redo
+    after = _record(one, ready.marked, home.as_redo(ready.marked))
+    recovery = waiting.recovery
+    if waiting.kind == "redo":
+        recovery = home_of(after, home.as_redo(waiting)).used_up(waiting, redone)
     _forget(one.session)
-    return Applied(marked, files, plan.kept, recovery)
+    return Applied(ready.marked, files, ready.kept, recovery, overrode)
 
 
 def _forget(session: SessionDirectory) -> None:
@@ -210,59 +193,49 @@ def _forget(session: SessionDirectory) -> None:
         pass
 
 
-def _same_plan(
-    git: Git, private: PrivateGit, waiting: WaitingRestore, snapshot: Snapshot, undone: str | None
-) -> tuple[RestorePlan, dict[bytes, Seen]]:
-    """The plan made again from the files as they are now, which must be the one that was shown.
-
-    What lies at each path is noted before the files are compared, so that a change in between is seen when
-    the path is about to be replaced.
-    """
-    expected = restoring.look_at(private, [change.path for change in waiting.changes])
-    raw, unfiltered = raw_target(git, private, snapshot, run_filters=False)
-    plan = plan_restore(git, private, raw, undone)
-    if plan.digest != waiting.plan_digest:
-        raise StaleError("the files changed since the preview", hint=_AGAIN)
-    if unfiltered:
-        raw, _ = raw_target(git, private, snapshot, run_filters=True)
-        plan = plan_restore(git, private, raw, undone)
-    return plan, expected
-
-
 def _roll_back(one: Held, waiting: WaitingRestore, error: BaseException) -> None:
     """Put the recovery snapshot back; on success nothing waits any more, else the mark stays."""
     try:
-        _, kept = _take_back(one, waiting)
+        _, kept = _home(one, waiting).take_back(waiting)
     except (YolopError, OSError) as second:
         if isinstance(error, YolopError):
             error.message = f"{error.message}; and the files could not be put back: {second}"
-            error.hint = "`yolop-cli rewind cancel` tries again; " + (
-                f"the files as they were are in {waiting.recovery.reference}" if waiting.recovery else ""
-            )
+            held_by = name_of(waiting.recovery)
+            error.hint = f"`yolop-cli rewind cancel` tries again; the files as they were are in {held_by}"
         return
     if kept:
         restore_file.remove(one.session)
-        note = f"; {len(kept)} changed paths were left alone, their old versions are in the recovery ref"
+        held_by = name_of(waiting.recovery)
+        note = f"; {len(kept)} changed paths were left alone, their old versions are in {held_by}"
     else:
         drop_waiting(replace(one, waiting=waiting))
         note = "; the files are as they were before"
-    if isinstance(error, YolopError):
+    if isinstance(error, YolopError) and not error.message.endswith(note):
         error.message += note
 
 
-def _record(one: Held, waiting: WaitingRestore, recovery: Recovery | None) -> Held:
+def name_of(recovery: Recovery | Stored | None) -> str:
+    """How a recovery snapshot is called where it is kept."""
+    if isinstance(recovery, Stored):
+        return f"the snapshot {recovery.id}"
+    return "nothing" if recovery is None else recovery.reference
+
+
+def _record(one: Held, waiting: WaitingRestore, recovery: Files | None) -> Held:
     """Append what makes the restore count: the end of a pending turn, the new head, the end of a redo."""
     now = clock.now()
-    redo_head, redo_snapshot = waiting.head_from, None
-    if recovery is not None:
-        restored = waiting.target.raw_tree if waiting.target is not None else None
-        redo_snapshot = Snapshot(recovery.tree, recovery.reference, "raw", restored)
     left = _left_to_redo(one, waiting)
-    if left is not None:
-        redo_head, redo_snapshot = left
+    redo_head, files = (waiting.head_from, recovery) if left is None else left
     records: list[Record] = [
         *closing(one),
-        HeadMoved(waiting.head_from, waiting.head_to, redo_head, redo_snapshot, now),
+        HeadMoved(
+            waiting.head_from,
+            waiting.head_to,
+            redo_head,
+            files if isinstance(files, Snapshot) else None,
+            now,
+            files if isinstance(files, FileSnapshot) else None,
+        ),
     ]
     if waiting.kind == "redo" and left is None:
         records.append(RedoCleared(now))
@@ -274,34 +247,13 @@ def _record(one: Held, waiting: WaitingRestore, recovery: Recovery | None) -> He
         raise
 
 
-def _left_to_redo(one: Held, waiting: WaitingRestore) -> tuple[str | None, Snapshot | None] | None:
+def _left_to_redo(one: Held, waiting: WaitingRestore) -> tuple[str | None, Files | None] | None:
     """What a redo of one axis leaves for another redo: the axis it did not move."""
     redo = one.state.redo
     if waiting.kind != "redo" or redo is None or waiting.mode == "both":
         return None
-    if waiting.mode == "conversation" and redo.snapshot is not None:
-        return redo.head, redo.snapshot
+    if waiting.mode == "conversation" and redo.files is not None:
+        return redo.head, redo.files
     if waiting.mode == "workspace" and redo.head != one.state.head:
         return redo.head, None
     return None
-
-
-def _tidy_up(one: Held, checkout: Checkout, waiting: WaitingRestore, redone: Redo | None) -> Recovery | None:
-    """Delete the refs that a redo used up.
-
-    The recovery ref of a redo goes only if another ref of the session holds the same tree: else it is all
-    that keeps what the redo replaced.
-    """
-    recovery = waiting.recovery
-    if waiting.kind != "redo" or recovery is None:
-        return recovery
-    used_up = redone.snapshot.reference if redone is not None and redone.snapshot is not None else None
-    drop_references(one, [used_up])
-    try:
-        present = refs.of_session(one.git, checkout, one.session.id)
-    except StorageError:
-        return recovery  # the restore has taken effect; a ref too many is no failure
-    if any(tree == recovery.tree and reference != recovery.reference for reference, tree in present.items()):
-        drop_references(one, [recovery.reference])
-        return None
-    return recovery

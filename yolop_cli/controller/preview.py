@@ -10,31 +10,24 @@ import secrets
 from dataclasses import dataclass, replace
 
 from yolop_cli import clock
-from yolop_cli.controller.turns import check_reference, unknown_checkpoint
-from yolop_cli.controller.writing import Held, drop_references, held
+from yolop_cli.controller.homes import FilesPlan, home_of
+from yolop_cli.controller.turns import unknown_checkpoint
+from yolop_cli.controller.writing import Held, drop, held
 from yolop_cli.errors import DeniedError, RefusedError, StorageError
 from yolop_cli.git import Git
-from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import events, restore_file
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.restore_file import Kind, Mode, Planned, Recovery, Target, WaitingRestore
-from yolop_cli.snapshots import refs
-from yolop_cli.snapshots.agent_trees import translate
-from yolop_cli.snapshots.capture import capture
-from yolop_cli.snapshots.checkout import Checkout, head_commit
-from yolop_cli.snapshots.plan import RestorePlan, plan_restore
-from yolop_cli.snapshots.private_git import PrivateGit
+from yolop_cli.session.restore_file import Kind, Mode, WaitingRestore
 from yolop_cli.timeline.fold import Activity, TimelineState
-from yolop_cli.timeline.records import Snapshot
+from yolop_cli.timeline.records import Files
 
 
 @dataclass(frozen=True)
 class Preview:
-    """A prepared restore and, when files change, its plan and the paths that filters will convert."""
+    """A prepared restore and, when files change, what the plan says of them besides the changes."""
 
     waiting: WaitingRestore
-    plan: RestorePlan | None
-    through_filters: tuple[bytes, ...] = ()
+    files: FilesPlan | None
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,7 @@ class _Wanted:
     kind: Kind
     mode: Mode
     checkpoint_id: str | None
-    snapshot: Snapshot | None
+    files: Files | None
     head_to: str | None
     prompt: str | None
     exact: bool = True
@@ -57,7 +50,7 @@ def rewind(git: Git, session: SessionDirectory, checkpoint_id: str, mode: Mode |
     worktree, a change that could not be undone), ``CaptureError``.
     """
     with held(git, session) as one:
-        return _prepare(one, _rewind_to(one, checkpoint_id, mode, exact=True))
+        return _prepare(one, _rewind_to(one, checkpoint_id, mode))
 
 
 def rewind_to_event(git: Git, session: SessionDirectory, sequence: int, mode: Mode | None) -> Preview:
@@ -67,7 +60,7 @@ def rewind_to_event(git: Git, session: SessionDirectory, sequence: int, mode: Mo
     """
     with held(git, session) as one:
         checkpoint_id, exact = _checkpoint_at(one, sequence)
-        return _prepare(one, _rewind_to(one, checkpoint_id, mode, exact=exact))
+        return _prepare(one, _to_checkpoint(one, checkpoint_id, mode, exact=exact))
 
 
 def undo(git: Git, session: SessionDirectory, mode: Mode | None) -> Preview:
@@ -76,7 +69,7 @@ def undo(git: Git, session: SessionDirectory, mode: Mode | None) -> Preview:
         last = one.effective_head
         if last is None or last not in one.state.nodes:
             raise RefusedError("there is no turn to undo", hint="see `yolop-cli checkpoint list`")
-        return _prepare(one, _rewind_to(one, last, mode, exact=True))
+        return _prepare(one, _rewind_to(one, last, mode))
 
 
 def redo(git: Git, session: SessionDirectory, mode: Mode | None) -> Preview:
@@ -84,87 +77,94 @@ def redo(git: Git, session: SessionDirectory, mode: Mode | None) -> Preview:
     with held(git, session) as one:
         state = one.state
         target = state.redo
-        if target is None or (target.head == state.head and target.snapshot is None):
+        if target is None or (target.head == state.head and target.files is None):
             raise RefusedError(
                 "there is nothing to redo", hint="a redo is there after a restore, until the next turn begins"
             )
         natural: Mode = "conversation"
-        if target.snapshot is not None:
+        if target.files is not None:
             natural = "workspace" if target.head == state.head else "both"
         chosen = mode or natural
-        if chosen != "conversation" and target.snapshot is None:
+        if chosen != "conversation" and target.files is None:
             raise DeniedError(
                 "the last restore left the files alone, so there are none to redo",
                 hint="use --mode conversation",
             )
         if chosen == "both" and natural == "workspace":
             chosen = "workspace"
-        return _prepare(one, _Wanted("redo", chosen, target.head, target.snapshot, target.head, prompt=None))
+        return _prepare(one, _Wanted("redo", chosen, target.head, target.files, target.head, prompt=None))
 
 
-def _rewind_to(one: Held, checkpoint_id: str, mode: Mode | None, *, exact: bool) -> _Wanted:
-    node = one.state.nodes.get(checkpoint_id)
-    if node is None:
+def _rewind_to(one: Held, checkpoint_id: str, mode: Mode | None) -> _Wanted:
+    if checkpoint_id not in one.state.nodes:
         raise unknown_checkpoint(one.session, checkpoint_id)
     if checkpoint_id not in one.state.live:
         raise RefusedError(
             f"{checkpoint_id} is not on the active branch",
             hint="see `yolop-cli checkpoint list`; `yolop-cli redo` goes back to the branch left last",
         )
-    checkpoint = node.checkpoint
-    chosen = mode or _default_mode(one, checkpoint.snapshot)
-    if chosen != "conversation" and checkpoint.snapshot is None:
+    return _to_checkpoint(one, checkpoint_id, mode, exact=True)
+
+
+def _to_checkpoint(one: Held, checkpoint_id: str, mode: Mode | None, *, exact: bool) -> _Wanted:
+    checkpoint = one.state.nodes[checkpoint_id].checkpoint
+    chosen = mode or _default_mode(one, checkpoint.files)
+    if chosen != "conversation" and checkpoint.files is None:
         reason = checkpoint.snapshot_error or "the files were not captured"
         raise DeniedError(
             f"{checkpoint_id} holds no files: {reason}",
             hint="rewind the conversation only (--mode conversation)",
         )
     return _Wanted(
-        "rewind", chosen, checkpoint_id, checkpoint.snapshot, checkpoint.parent, checkpoint.prompt, exact
+        "rewind", chosen, checkpoint_id, checkpoint.files, checkpoint.parent, checkpoint.prompt, exact
     )
 
 
-def _default_mode(one: Held, snapshot: Snapshot | None) -> Mode:
+def _default_mode(one: Held, files: Files | None) -> Mode:
     """Both axes when there is a snapshot, else the conversation.
 
     Trouble in looking is not "no snapshot": it is raised, so that half a rewind never passes for a whole one.
     """
-    if snapshot is None:
-        return "conversation"
-    present = refs.of_session(one.git, owned_checkout(one.git, one.session), one.session.id)
-    return "both" if snapshot.reference is None or snapshot.reference in present else "conversation"
+    return "both" if files is not None and home_of(one, files).holds(files) else "conversation"
 
 
 def _checkpoint_at(one: Held, sequence: int) -> tuple[str, bool]:
-    """The checkpoint that holds the state after an event, and whether exactly so."""
+    """The checkpoint that holds the state after an event, and whether exactly so.
+
+    At the end of a turn it is the one of the turn that followed: on any branch, the one written last, so
+    that going back to the same event twice restores the same files. Inside a turn it is that turn's own.
+    """
     state = one.state
-    live = [state.nodes[checkpoint] for checkpoint in state.live]
-    after = next((node for node in live if node.checkpoint.event_start > sequence), None)
-    inside = next((node for node in reversed(live) if node.checkpoint.event_start <= sequence), None)
-    known, followed = _event_known(one, sequence, after.checkpoint.event_start if after else None)
+    holding = next((name for name in reversed(state.live) if state.nodes[name].holds(sequence)), None)
+    known, followed = _event_known(one, sequence, holding)
     if not known or not state.is_active(sequence):
         raise RefusedError(
             f"there is no event {sequence} on the active branch", hint="see `yolop-cli checkpoint list`"
         )
-    if after is not None and not followed:
-        return after.checkpoint.id, True
-    if inside is not None and inside.holds(sequence):
-        return inside.checkpoint.id, False
+    next_live = state.live[0 if holding is None else state.live.index(holding) + 1 :][:1]
+    following = [
+        name
+        for name, node in state.nodes.items()
+        if node.checkpoint.event_start > sequence and (node.checkpoint.parent == holding or name in next_live)
+    ]
+    if following and not followed:
+        return following[-1], True
+    if holding is not None:
+        return holding, False
     raise RefusedError(
         f"no checkpoint lies at or after event {sequence}", hint="there is nothing to go back to"
     )
 
 
-def _event_known(one: Held, sequence: int, before: int | None) -> tuple[bool, bool]:
-    """Whether the log has the event, and whether conversation follows it before the next checkpoint."""
-    activity = one.state.activity()
+def _event_known(one: Held, sequence: int, holding: str | None) -> tuple[bool, bool]:
+    """Whether the log has the event, and whether more was said after it up to the end of its turn."""
+    activity = _activity_at(one.state, holding)
     known = followed = False
     for event in events.stream(one.session.events, one.session.id):
         if event.sequence is None:
             continue
         known = known or event.sequence == sequence
-        between = sequence < event.sequence and (before is None or event.sequence < before)
-        if between and activity.holds(event.sequence) and event.type not in events.NOTES:
+        if sequence < event.sequence and activity.holds(event.sequence) and event.type not in events.NOTES:
             followed = True
     return known, followed
 
@@ -187,86 +187,18 @@ def _prepare(one: Held, wanted: _Wanted) -> Preview:
         cut=cut,
         cut_events=cut_events,
     )
-    preview = Preview(waiting, None)
+    plan = None
     if waiting.moves_files:
-        assert wanted.snapshot is not None
-        preview = _prepare_files(one, waiting, wanted.snapshot)
+        assert wanted.files is not None
+        waiting, plan = home_of(one, wanted.files).prepare(waiting, wanted.files)
     try:
-        restore_file.write(one.session, preview.waiting)
+        restore_file.write(one.session, waiting)
     except StorageError:
-        drop_references(one, [preview.waiting.recovery.reference] if preview.waiting.recovery else [])
+        drop(one, waiting.recovery)
         raise
-    if one.waiting is not None and one.waiting.recovery is not None:
-        drop_references(one, [one.waiting.recovery.reference])
-    return preview
-
-
-def _prepare_files(one: Held, waiting: WaitingRestore, snapshot: Snapshot) -> Preview:
-    checkout = owned_checkout(one.git, one.session)
-    private = PrivateGit(one.session.capture, checkout)
-    check_snapshot(one, checkout, snapshot)
-    raw, through_filters = raw_target(one.git, private, snapshot, run_filters=False)
-    plan = plan_restore(one.git, private, raw, undone_tree(one, waiting.kind))
-    reference = one.session.reference(f"recovery_{one.last_sequence}_{secrets.token_hex(4)}")
-    git_head = head_commit(one.git, checkout)
-    refs.create(one.git, checkout, reference, plan.current)
-    prepared = replace(
-        waiting,
-        git_head=git_head,
-        target=Target(snapshot.tree, snapshot.capture, raw),
-        recovery=Recovery(plan.current, reference),
-        changes=tuple(Planned(change.path, change.change) for change in plan.changes),
-        plan_digest=plan.digest,
-    )
-    return Preview(prepared, plan, through_filters)
-
-
-def check_snapshot(one: Held, checkout: Checkout, snapshot: Snapshot) -> None:
-    """Whether a recorded snapshot is the session's own and still there.
-
-    Raises ``RefusedError`` for a forged one, ``DeniedError`` for one that was deleted, ``StorageError`` when
-    its tree is gone.
-    """
-    check_reference(one.session, snapshot)
-    if snapshot.reference is not None:
-        present = refs.of_session(one.git, checkout, one.session.id).get(snapshot.reference)
-        if present is None:
-            raise DeniedError(
-                f"the snapshot is gone: there is no ref {snapshot.reference}",
-                hint="rewind the conversation only (--mode conversation)",
-            )
-        if present != snapshot.tree:
-            raise RefusedError(
-                "the snapshot's ref does not hold the tree that was recorded",
-                details={"recorded": snapshot.tree, "found": present},
-            )
-    kind = one.git.run(checkout.real, "cat-file", "-t", snapshot.tree, ok=(0, 128))
-    if kind.status != 0:
-        raise StorageError(
-            f"the tree {snapshot.tree} of the snapshot is not in the repository; nothing was changed",
-            hint="see `yolop-cli checkpoint verify`",
-        )
-    if kind.line() != "tree":
-        raise RefusedError(f"the snapshot names a {kind.line()}, not a tree")
-
-
-def undone_tree(one: Held, kind: Kind) -> str | None:
-    """For a redo the tree that the restore it takes back had put in place, where the record says it."""
-    redo = one.state.redo
-    return (
-        redo.snapshot.restored if kind == "redo" and redo is not None and redo.snapshot is not None else None
-    )
-
-
-def raw_target(
-    git: Git, private: PrivateGit, snapshot: Snapshot, *, run_filters: bool
-) -> tuple[str, tuple[bytes, ...]]:
-    """The tree of exact bytes for a snapshot, and the paths that external filters still have to convert."""
-    if snapshot.capture == "raw":
-        return snapshot.tree, ()
-    present = capture(git, private).tree
-    translated = translate(git, private, snapshot.tree, present, run_filters=run_filters)
-    return translated.tree, translated.unfiltered
+    if one.waiting is not None:
+        drop(one, one.waiting.recovery)
+    return Preview(waiting, plan)
 
 
 def _cut(one: Held, wanted: _Wanted) -> tuple[tuple[str, ...], int]:

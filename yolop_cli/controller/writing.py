@@ -12,13 +12,13 @@ from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import events, lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.restore_file import WaitingRestore
+from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
 from yolop_cli.snapshots import refs
 from yolop_cli.snapshots import restore as restoring
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.file import Timeline
 from yolop_cli.timeline.fold import TimelineState
-from yolop_cli.timeline.records import HeadMoved, Record
+from yolop_cli.timeline.records import FileSnapshot, HeadMoved, Record, Snapshot
 
 
 @dataclass(frozen=True)
@@ -85,43 +85,62 @@ def interrupted(waiting: WaitingRestore) -> RefusedError:
 def is_finished(timeline: Timeline, waiting: WaitingRestore) -> bool:
     """Whether the record of a restore is in the journal, so that all but its tidying up is done."""
     return any(
-        isinstance(entry.record, HeadMoved)
-        and entry.record.redo_snapshot is not None
-        and waiting.recovery is not None
-        and entry.record.redo_snapshot.reference == waiting.recovery.reference
+        isinstance(entry.record, HeadMoved) and _names(entry.record, waiting.recovery)
         for entry in timeline.entries
     )
+
+
+def _names(moved: HeadMoved, recovery: Recovery | Stored | None) -> bool:
+    match recovery:
+        case Recovery():
+            return moved.redo_snapshot is not None and moved.redo_snapshot.reference == recovery.reference
+        case Stored():
+            return moved.redo_file_snapshot is not None and moved.redo_file_snapshot.id == recovery.id
+        case None:
+            return False
 
 
 def _settle_finished(one: Held, waiting: WaitingRestore) -> Held:
     """Tidy up after a restore that was killed between its record and its end."""
     if not is_finished(one.timeline, waiting):
         return one
-    try:
-        checkout = owned_checkout(one.git, one.session)
-        restoring.sweep(checkout.root, waiting.stage or "")
-    except (YolopError, OSError):
-        pass  # what is left is a private directory that `doctor` names
+    if waiting.stage is not None:
+        try:
+            restoring.sweep(owned_checkout(one.git, one.session).root, waiting.stage)
+        except (YolopError, OSError):
+            pass  # what is left is a private directory that `doctor` names
     restore_file.remove(one.session)
     return replace(one, waiting=None, finished=waiting)
 
 
 def drop_waiting(one: Held) -> Held:
-    """Forget a prepared restore and its recovery ref."""
+    """Forget a prepared restore and its recovery snapshot."""
     if one.waiting is None:
         return one
     restore_file.remove(one.session)
-    drop_references(one, [one.waiting.recovery.reference] if one.waiting.recovery else [])
+    drop(one, one.waiting.recovery)
     return replace(one, waiting=None)
 
 
-def drop_references(one: Held, references: Sequence[str | None]) -> list[str]:
-    """Delete refs of the session that no record needs any more; a repository that is gone has none."""
+def drop(one: Held, *files: Snapshot | FileSnapshot | Recovery | Stored | None) -> None:
+    """Delete snapshots of the session that no record needs any more.
+
+    A repository or a store that is gone has none; what cannot be deleted stays behind, and `doctor` names
+    it or retention takes it.
+    """
+    _drop_references(one, [each.reference for each in files if isinstance(each, Snapshot | Recovery)])
+    stored = [each.id for each in files if isinstance(each, FileSnapshot | Stored)]
+    if stored:
+        from yolop_cli import session_store
+
+        session_store.drop(one.session, stored)
+
+
+def _drop_references(one: Held, references: Sequence[str | None]) -> None:
     wanted = [reference for reference in references if reference is not None]
     if not wanted:
-        return []
+        return
     try:
-        checkout = owned_checkout(one.git, one.session)
-        return refs.drop(one.git, checkout, one.session.id, wanted)
+        refs.drop(one.git, owned_checkout(one.git, one.session), one.session.id, wanted)
     except YolopError:
-        return []  # the ref stays behind; `doctor` names refs that nothing needs
+        pass

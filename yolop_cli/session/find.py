@@ -37,15 +37,20 @@ def sessions(places: Places) -> Iterator[SessionDirectory]:
 
     Raises ``StorageError`` when the sessions directory is there but cannot be listed.
     """
+    return sessions_in(places.sessions)
+
+
+def sessions_in(directory: Path) -> Iterator[SessionDirectory]:
+    """As ``sessions``, for a sessions directory."""
     try:
-        entries = sorted(os.scandir(places.sessions), key=lambda entry: entry.name)
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise files.failed("list", places.sessions, error) from None
+        raise files.failed("list", directory, error) from None
     for entry in entries:
         if ids.is_session_id(entry.name) and entry.is_dir(follow_symlinks=False):
-            yield SessionDirectory(paths.resolved(places.sessions) / entry.name)
+            yield SessionDirectory(paths.resolved(directory) / entry.name)
 
 
 def _of_prefix(places: Places, prefix: str) -> SessionDirectory:

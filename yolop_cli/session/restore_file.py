@@ -39,6 +39,16 @@ class Recovery:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """A snapshot in the store of a directory, as the target or as the recovery of a restore."""
+
+    id: str
+    workspace_id: str
+    root: str
+    tree: str
+
+
+@dataclass(frozen=True)
 class Planned:
     """One path that would change, and how."""
 
@@ -64,8 +74,8 @@ class WaitingRestore:
     cut: tuple[str, ...]
     cut_events: int
     git_head: str | None = None
-    target: Target | None = None
-    recovery: Recovery | None = None
+    target: Target | Stored | None = None
+    recovery: Recovery | Stored | None = None
     changes: tuple[Planned, ...] = ()
     plan_digest: str | None = None
     stage: str | None = None
@@ -127,7 +137,6 @@ def remove(session: SessionDirectory) -> None:
 
 
 def _to_json(restore: WaitingRestore) -> dict[str, Any]:
-    target, recovery = restore.target, restore.recovery
     return {
         "version": VERSION,
         "token": restore.token,
@@ -144,14 +153,29 @@ def _to_json(restore: WaitingRestore) -> dict[str, Any]:
         "cut": list(restore.cut),
         "cut_events": restore.cut_events,
         "git_head": restore.git_head,
-        "target": None
-        if target is None
-        else {"tree": target.tree, "capture": target.capture, "raw_tree": target.raw_tree},
-        "recovery": None if recovery is None else {"tree": recovery.tree, "reference": recovery.reference},
+        "target": _files_json(restore.target),
+        "recovery": _files_json(restore.recovery),
         "changes": [{"path": paths.to_json(one.path), "change": one.change} for one in restore.changes],
         "plan_digest": restore.plan_digest,
         "stage": restore.stage,
     }
+
+
+def _files_json(files: Target | Recovery | Stored | None) -> dict[str, Any] | None:
+    match files:
+        case None:
+            return None
+        case Target():
+            return {"tree": files.tree, "capture": files.capture, "raw_tree": files.raw_tree}
+        case Recovery():
+            return {"tree": files.tree, "reference": files.reference}
+        case Stored():
+            return {
+                "snapshot_id": files.id,
+                "workspace_id": files.workspace_id,
+                "root": files.root,
+                "tree": files.tree,
+            }
 
 
 def _from_json(value: Any) -> WaitingRestore:
@@ -178,7 +202,7 @@ def _from_json(value: Any) -> WaitingRestore:
         cut_events=int(value["cut_events"]),
         git_head=value["git_head"],
         target=None if target is None else _target(target),
-        recovery=None if recovery is None else Recovery(str(recovery["tree"]), str(recovery["reference"])),
+        recovery=None if recovery is None else _recovery(recovery),
         changes=tuple(_planned(one) for one in value.get("changes", ())),
         plan_digest=value["plan_digest"],
         stage=value["stage"],
@@ -186,8 +210,18 @@ def _from_json(value: Any) -> WaitingRestore:
     )
 
 
-def _target(value: Any) -> Target:
+def _target(value: Any) -> Target | Stored:
+    if "snapshot_id" in value:
+        return _stored(value)
     return Target(str(value["tree"]), value["capture"], str(value["raw_tree"]))
+
+
+def _recovery(value: Any) -> Recovery | Stored:
+    return _stored(value) if "snapshot_id" in value else Recovery(str(value["tree"]), str(value["reference"]))
+
+
+def _stored(value: Any) -> Stored:
+    return Stored(*(str(value[key]) for key in ("snapshot_id", "workspace_id", "root", "tree")))
 
 
 def _planned(value: Any) -> Planned:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal, Protocol
 
 from yolop_cli import files
 from yolop_cli.errors import StorageError
@@ -106,10 +106,17 @@ def with_content(
             stream.read(1)
 
 
+class Readable(Protocol):
+    """Something to read bytes from."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, or fewer; none at the end."""
+
+
 class Content:
     """The bytes of one blob on a stream, to be read once."""
 
-    def __init__(self, stream: IO[bytes], size: int):
+    def __init__(self, stream: Readable, size: int):
         self.size = size
         self._stream = stream
         self._left = size
@@ -119,7 +126,7 @@ class Content:
         while self._left:
             piece = self._stream.read(min(_CHUNK, self._left))
             if not piece:
-                raise StorageError("git stopped in the middle of an object")
+                raise StorageError("the content ended in the middle of an object")
             self._left -= len(piece)
             yield piece
 

@@ -147,6 +147,10 @@ RULES: dict[str, Rule] = {
     "ref-missing": Rule(
         "warning", "a snapshot whose ref is gone, so that its checkpoint is conversation-only"
     ),
+    "file-snapshot-refused": Rule(
+        "warning",
+        "a snapshot in a store that is gone or another's, so that its checkpoint is conversation-only",
+    ),
     "ref-without-record": Rule("warning", "a private ref that no record names"),
     "snapshots-unreachable": Rule(
         "warning", "snapshots that could not be checked, for want of their worktree"

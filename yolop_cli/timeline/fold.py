@@ -12,6 +12,8 @@ from typing import Literal
 
 from yolop_cli.timeline.records import (
     CheckpointCreated,
+    Files,
+    FileSnapshot,
     HeadMoved,
     Initialized,
     Record,
@@ -47,6 +49,12 @@ class Redo:
 
     head: str | None
     snapshot: Snapshot | None
+    file_snapshot: FileSnapshot | None = None
+
+    @property
+    def files(self) -> Files | None:
+        """The files as they were, in git or in a store."""
+        return self.snapshot if self.snapshot is not None else self.file_snapshot
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,8 @@ class Folding:
                 if self._pending == record.checkpoint_id:
                     self._pending = None
             case HeadMoved():
-                self._head, self._redo = record.to, Redo(record.redo_head, record.redo_snapshot)
+                self._head = record.to
+                self._redo = Redo(record.redo_head, record.redo_snapshot, record.redo_file_snapshot)
             case RedoCleared():
                 self._redo = None
 

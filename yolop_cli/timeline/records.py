@@ -41,7 +41,9 @@ LISTED = {
     "redo_cleared": ("type", "cleared_at"),
 }
 SNAPSHOT_FIELDS = ("tree", "reference", "capture", "restored")
-_FIELDS = {kind: frozenset((*fields, "file_snapshot")) for kind, fields in LISTED.items()}
+# Fields of ours that the agent passes over.
+_OURS = {"checkpoint_created": ("file_snapshot",), "head_moved": ("redo_file_snapshot",)}
+_FIELDS = {kind: frozenset((*fields, *_OURS.get(kind, ()))) for kind, fields in LISTED.items()}
 _SNAPSHOT_FIELDS = frozenset(SNAPSHOT_FIELDS)
 _TO_DOTTED = {underscore: dotted for dotted, underscore in DOTTED.items()}
 _TIMESTAMP = re.compile(
@@ -71,6 +73,9 @@ class FileSnapshot:
     root: str
 
 
+Files = Snapshot | FileSnapshot
+
+
 @dataclass(frozen=True, slots=True)
 class Initialized:
     """The conversation up to ``baseline_end`` belongs to every branch."""
@@ -92,6 +97,11 @@ class CheckpointCreated:
     created_at: str
     file_snapshot: FileSnapshot | None = None
 
+    @property
+    def files(self) -> Files | None:
+        """The snapshot of the files, in git or in a store."""
+        return self.snapshot if self.snapshot is not None else self.file_snapshot
+
 
 @dataclass(frozen=True, slots=True)
 class TurnCompleted:
@@ -112,6 +122,7 @@ class HeadMoved:
     redo_head: str | None
     redo_snapshot: Snapshot | None
     moved_at: str
+    redo_file_snapshot: FileSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +224,13 @@ def snapshot_json(snapshot: Snapshot | None) -> dict[str, Any] | None:
     if snapshot.restored is not None:
         value["restored"] = snapshot.restored
     return value
+
+
+def file_snapshot_json(snapshot: FileSnapshot | None) -> dict[str, Any] | None:
+    """A snapshot in a store as it stands inside a record."""
+    if snapshot is None:
+        return None
+    return {"id": snapshot.id, "workspace_id": snapshot.workspace_id, "root": snapshot.root}
 
 
 def is_timestamp(text: str) -> bool:
@@ -344,6 +362,7 @@ def _head_moved(value: JsonObject) -> Record:
         fields.string_or_null("redo_head"),
         fields.snapshot("redo_snapshot"),
         fields.timestamp("moved_at"),
+        _file_snapshot(value.get("redo_file_snapshot")),
     )
 
 
@@ -371,13 +390,21 @@ def _write_checkpoint(record: CheckpointCreated) -> tuple[str, dict[str, Any]]:
         "created_at": record.created_at,
     }
     if record.file_snapshot is not None:
-        file_snapshot = record.file_snapshot
-        fields["file_snapshot"] = {
-            "id": file_snapshot.id,
-            "workspace_id": file_snapshot.workspace_id,
-            "root": file_snapshot.root,
-        }
+        fields["file_snapshot"] = file_snapshot_json(record.file_snapshot)
     return "checkpoint_created", fields
+
+
+def _write_moved(record: HeadMoved) -> tuple[str, dict[str, Any]]:
+    fields: dict[str, Any] = {
+        "from": record.from_head,
+        "to": record.to,
+        "redo_head": record.redo_head,
+        "redo_snapshot": snapshot_json(record.redo_snapshot),
+        "moved_at": record.moved_at,
+    }
+    if record.redo_file_snapshot is not None:
+        fields["redo_file_snapshot"] = file_snapshot_json(record.redo_file_snapshot)
+    return "head_moved", fields
 
 
 _WRITERS: dict[type[Any], Callable[[Any], tuple[str, dict[str, Any]]]] = {
@@ -395,15 +422,6 @@ _WRITERS: dict[type[Any], Callable[[Any], tuple[str, dict[str, Any]]]] = {
             "completed_at": record.completed_at,
         },
     ),
-    HeadMoved: lambda record: (
-        "head_moved",
-        {
-            "from": record.from_head,
-            "to": record.to,
-            "redo_head": record.redo_head,
-            "redo_snapshot": snapshot_json(record.redo_snapshot),
-            "moved_at": record.moved_at,
-        },
-    ),
+    HeadMoved: _write_moved,
     RedoCleared: lambda record: ("redo_cleared", {"cleared_at": record.cleared_at}),
 }

@@ -74,7 +74,7 @@ def restored(done: plain.Restored) -> dict[str, Any]:
         "unchanged": plan.unchanged,
         "kept": [{"path": paths.to_json(item.path), "why": item.why} for item in plan.kept],
         "busy": done.is_busy,
-        "writers": [plain.writer_to_json(writer) for writer in done.writers],
+        "writers": [writer.to_json() for writer in done.writers],
         "safety_snapshot_id": None if done.safety is None else done.safety.id,
         "pruned": pruned(done.pruned),
     }

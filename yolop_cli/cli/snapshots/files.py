@@ -66,7 +66,7 @@ def create(
     named = Label(arguments.words(label) if label is not None else None)
     warn_if_interrupted(screen, where)
     with counting(screen, "reading") as step:
-        taken = plain.take(where, named, wishes, step)
+        taken = plain.take(where, named, wishes, step, invocation.places.sessions)
     made = taken.snapshot
 
     def render() -> None:
@@ -233,7 +233,14 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
     screen, where = invocation.screen, root_of(invocation, root)
     warn_if_interrupted(screen, where)
     with counting(screen, "comparing") as step:
-        done = plain.restore(where, snapshot_id, dry_run=dry_run, force=force, progress=step)
+        done = plain.restore(
+            where,
+            snapshot_id,
+            dry_run=dry_run,
+            force=force,
+            progress=step,
+            sessions=invocation.places.sessions,
+        )
     if done.writers:
         names = ", ".join(f"{writer.name} ({writer.pid})" for writer in done.writers[:5])
         went = "would be refused for" if dry_run else "went on in spite of"

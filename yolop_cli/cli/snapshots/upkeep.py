@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import paths
+from yolop_cli import paths, plain
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
@@ -85,6 +85,7 @@ def prune(
         if limits == Retention():
             raise UsageError("there is no limit", hint="give --keep-last N, --keep-within TIME or both")
         protected = [_id(store, each) for each in protect]
+        protected += plain.needed(store, invocation.places.sessions)
         done = snapshots.prune(store, limits, protect=protected, grace=_grace(store, grace), dry_run=dry_run)
 
     def render() -> None:

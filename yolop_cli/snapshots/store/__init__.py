@@ -10,12 +10,15 @@ refuses as STALE when the files moved. ``reference_to`` and ``referred`` are wha
 and what is checked before it is believed.
 """
 
+from yolop_cli.snapshots.store.back import take_back
 from yolop_cli.snapshots.store.capture import create
 from yolop_cli.snapshots.store.differ import Difference, diff, entries
 from yolop_cli.snapshots.store.gc import GcPlan, collect
 from yolop_cli.snapshots.store.layout import Store, has_store, is_snapshot_id, opened
 from yolop_cli.snapshots.store.locks import is_restoring
 from yolop_cli.snapshots.store.manifest import (
+    SAFETY,
+    SNAPSHOT,
     Label,
     Manifest,
     Origin,
@@ -47,12 +50,16 @@ from yolop_cli.snapshots.store.retention import Pruned, delete, plan_prune, prun
 from yolop_cli.snapshots.store.settings import Retention, Settings, seconds
 from yolop_cli.snapshots.store.settings import load as load_settings
 from yolop_cli.snapshots.store.transfer import Copied, copy, plan_copy
+from yolop_cli.snapshots.store.trees import Entry
 from yolop_cli.snapshots.store.verify import Finding, Verified, verify
 
 __all__ = [
+    "SAFETY",
+    "SNAPSHOT",
     "Change",
     "Copied",
     "Difference",
+    "Entry",
     "Finding",
     "GcPlan",
     "Interrupted",
@@ -104,6 +111,7 @@ __all__ = [
     "restore",
     "seconds",
     "snapshot_ids",
+    "take_back",
     "to_document",
     "verify",
 ]

@@ -29,14 +29,14 @@ def reference_to(store: Store, snapshot: Manifest) -> Reference:
 
 
 def referred(
-    store: Store, reference: Reference, sessions: Collection[str], checkpoints: Collection[str]
+    store: Store, reference: Reference, sessions: Collection[str], checkpoints: Collection[str] | None
 ) -> Manifest:
     """The snapshot a checkpoint refers to.
 
     ``sessions`` are the session and those it was forked from, ``checkpoints`` the ids the checkpoint has or
-    had there. Raises ``RefusedError`` when the reference is malformed, forged, names another workspace,
-    root, session or checkpoint, or a snapshot that was pruned; ``StorageError`` when the manifest is
-    damaged.
+    had there (None for any: a safety snapshot belongs to its session). Raises ``RefusedError`` when the
+    reference is malformed, forged, names another workspace, root, session or checkpoint, or a snapshot that
+    was pruned; ``StorageError`` when the manifest is damaged.
     """
     if not (is_snapshot_id(reference.id) and is_workspace_id(reference.workspace_id)):
         raise _refused(reference, "it is not a reference to a snapshot")
@@ -52,7 +52,8 @@ def referred(
         raise _refused(reference, "it names another workspace or directory")
     if (snapshot.workspace_id, snapshot.root) != (store.workspace_id, os.fsencode(store.root)):
         raise _refused(reference, "the snapshot was taken of another directory")
-    if snapshot.label.session_id not in sessions or snapshot.label.checkpoint_id not in checkpoints:
+    known = checkpoints is None or snapshot.label.checkpoint_id in checkpoints
+    if snapshot.label.session_id not in sessions or not known:
         raise _refused(reference, "the snapshot was taken for another session or checkpoint")
     return snapshot
 

@@ -66,13 +66,16 @@ def prepare(
     label: Label | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
-    """The plan, with the safety snapshot taken; no file is changed yet. Raises as ``plan_restore``."""
+    """The plan, with the safety snapshot taken; no file is changed yet. Raises as ``plan_restore``.
+
+    It is taken also when there is nothing to change: ``carry_out`` compares the files with it.
+    """
     with disk.reporting("prepare the restore"), locks.working(store, "prepare") as marker:
         with locks.reading_files(store), Packs(store) as packs:
             with capturing(store, packs, scope_of(target, packs), marker, progress) as capture:
                 plan = _compare(store, capture.scan, target, packs, settings)
                 stage.check(packs, plan)
-                return Prepared(plan, _commit_safety(store, capture, plan, label))
+                return Prepared(plan, _commit_safety(store, capture, plan, label, always=True))
 
 
 def carry_out(
@@ -169,8 +172,10 @@ def _compare(
     return compare(store, scan, target, packs.listing, matcher(here))
 
 
-def _commit_safety(store: Store, capture: Capture, plan: RestorePlan, label: Label | None) -> Manifest | None:
-    if not plan.changes:
+def _commit_safety(
+    store: Store, capture: Capture, plan: RestorePlan, label: Label | None, *, always: bool = False
+) -> Manifest | None:
+    if not plan.changes and not always:
         return None
     rules = capture.scan.rules
     scan = replace(capture.scan, rules=replace(rules, max_file_bytes=max(rules.max_file_bytes, plan.largest)))

@@ -1,0 +1,175 @@
+"""The files of checkpoints kept in a store, in the forms that those kept in git have.
+
+So that one set of commands looks at both. Links and files have git's modes here; directories appear only
+in comparisons.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from yolop_cli import paths, session_store
+from yolop_cli.errors import StorageError
+from yolop_cli.git import Git, Where, repository
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.snapshots import store as snapshots
+from yolop_cli.snapshots import trees
+from yolop_cli.snapshots.check import Problem
+from yolop_cli.snapshots.comparison import Comparison
+from yolop_cli.snapshots.store import Store, reading
+from yolop_cli.snapshots.trees import Content, Entry, TreeChange
+from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+_DIRECTORY = "040000"
+Use = Callable[[Entry, Content], None]
+
+
+@dataclass(frozen=True)
+class StoredEntry(Entry):
+    """An entry as the store has it; ``oid`` is the hash of a file's content or of a directory's listing."""
+
+    stored: snapshots.Entry
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """The files of one checkpoint. Every method raises ``RefusedError`` when its snapshot is not its own."""
+
+    session: SessionDirectory
+    checkpoint: CheckpointCreated
+
+    def entries(self) -> list[Entry]:
+        """The files and links, in the order of paths."""
+        with self._opened() as (store, manifest):
+            return [
+                _entry(path, entry)
+                for path, entry in snapshots.entries(store, manifest)
+                if entry.type != reading.DIRECTORY
+            ]
+
+    def with_content(self, wanted: list[Entry], use: Use) -> None:
+        """Call ``use`` with each entry's content, streamed. Raises ``StorageError``."""
+        with self._opened() as (store, _), reading.contents(store) as stream:
+            for entry in wanted:
+                _give(stream, entry, use)
+
+    def check(self) -> tuple[int, list[Problem]]:
+        """How many files and links there are, and what is wrong with them."""
+        try:
+            held = self.entries()
+        except StorageError as error:
+            return 0, [Problem("tree-damaged", error.message)]
+        problems: list[Problem] = []
+        with self._opened() as (store, _), reading.contents(store) as stream:
+            for entry in held:
+                try:
+                    _give(stream, entry, lambda _, content: content.skip())
+                except StorageError as error:
+                    problems.append(Problem("blob-damaged", error.message, entry.oid, entry.path))
+        return len(held), problems
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Store, snapshots.Manifest]]:
+        assert self.checkpoint.file_snapshot is not None
+        with session_store.opened(self.session) as store:
+            yield store, self._manifest(store)
+
+    def _manifest(self, store: Store) -> snapshots.Manifest:
+        recorded = self.checkpoint.file_snapshot
+        assert isinstance(recorded, FileSnapshot)
+        return session_store.of_checkpoint(store, self.session, self.checkpoint.id, recorded)
+
+
+@contextmanager
+def compared(git: Git, one: StoredFiles, other: StoredFiles | None) -> Iterator[Comparison]:
+    """A checkpoint compared with another one, or with the files as they are now."""
+    with session_store.opened(one.session) as store, tempfile.TemporaryDirectory(prefix="yolop-") as aside:
+        base = one._manifest(store)
+        found = snapshots.diff(store, base, other._manifest(store) if other is not None else None)
+        changes = [_change(change) for change in found.changes]
+
+        @functools.cache
+        def in_git() -> tuple[Where, str, str]:
+            return _copied(git, store, Path(aside), changes, present=other is None)
+
+        yield Comparison(found.from_tree, found.to_tree, changes, git, in_git)
+
+
+def _copied(
+    git: Git, store: Store, aside: Path, changes: list[TreeChange], *, present: bool
+) -> tuple[Where, str, str]:
+    """A scratch repository with both sides of what changed, and the two trees in it."""
+    where = repository(aside / "scratch.git").with_index(aside / "index")
+    git.run(Where(aside), "init", "-q", "--bare", str(aside / "scratch.git"))
+    with reading.contents(store) as stream:
+        on_disk = reading.present_files(store) if present else stream
+        old = _side(git, where, aside / "old", [change.old for change in changes], stream)
+        new = _side(git, where, aside / "new", [change.new for change in changes], on_disk)
+    return where, old, new
+
+
+def _side(
+    git: Git, where: Where, aside: Path, entries: Iterable[Entry | None], stream: reading.Stream
+) -> str:
+    held = [entry for entry in entries if entry is not None and entry.mode != _DIRECTORY]
+    aside.mkdir()
+    for number, entry in enumerate(held):
+        with open(aside / str(number), "wb") as file:
+            _give(stream, entry, lambda _, content, file=file: file.writelines(content.chunks()))  # type: ignore[misc]
+    names = "".join(f"{aside / str(number)}\n" for number in range(len(held)))
+    written = git.run(where, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=os.fsencode(names))
+    oids = written.out.decode("ascii").split()
+    replaced = [Entry(entry.mode, oid, entry.path) for entry, oid in zip(held, oids, strict=True)]
+    return trees.write_tree(git, where, EMPTY_TREE, replaced)
+
+
+def _give(stream: reading.Stream, entry: Entry, use: Use) -> None:
+    assert isinstance(entry, StoredEntry)
+    chunks = stream(entry.path, entry.stored)
+    content = Content(_Chunks(chunks), reading.size(entry.stored))
+    use(entry, content)
+    content.skip()
+    for _ in chunks:  # the hash is compared after the last one
+        raise StorageError(f"{paths.show(entry.path)} is longer than it was")
+
+
+class _Chunks:
+    """Chunks as something to read from."""
+
+    def __init__(self, chunks: Iterator[bytes]):
+        self._chunks = chunks
+        self._held = b""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, or fewer; none at the end."""
+        while not self._held:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self._held = chunk
+        piece, self._held = self._held[:size], self._held[size:]
+        return piece
+
+
+def _change(change: snapshots.Change) -> TreeChange:
+    before, after = (
+        None if entry is None else _entry(change.path, entry) for entry in (change.before, change.after)
+    )
+    return TreeChange(change.path, change.change, before, after)  # type: ignore[arg-type]
+
+
+def _entry(path: bytes, entry: snapshots.Entry) -> StoredEntry:
+    if entry.type == reading.DIRECTORY:
+        mode = _DIRECTORY
+    elif entry.type == reading.SYMLINK:
+        mode = trees.LINK
+    else:
+        mode = trees.EXECUTABLE if entry.mode & 0o111 else "100644"
+    return StoredEntry(mode, entry.hash, path, entry)
