@@ -133,6 +133,8 @@ def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | Non
     timeline = _timeline(session)
     if waiting is not None:
         yield from _restore(session, waiting, timeline)
+    if waiting is None and os.path.lexists(session.restore):
+        usable = None  # it may name a recovery ref and a staging directory, so none of them is touched
     for path in _leftovers(session, usable, waiting):
         message = f"{path.name} was left behind by a command that was killed"
         finding = Finding("leftover", message, fix=_FIX)

@@ -100,3 +100,24 @@ def test_a_name_that_git_will_not_hold_makes_no_snapshot(ready: Sandbox) -> None
     made = ready.create()
     assert made["workspace"]["available"] is False
     assert ".Git" in made["workspace"]["reason"]
+
+
+def test_without_its_recovery_snapshot_nothing_is_restored(ready: Sandbox) -> None:
+    cp = ready.cap()
+    ready.write("a.txt", "edited\n")
+    plan = ready.plan(cp)
+    ready.git("update-ref", "-d", plan["recovery"]["reference"])
+    ready.apply(plan["token"], code=8)
+    assert ready.read("a.txt") == b"edited\n"
+
+
+def test_doctor_keeps_what_an_unreadable_restore_file_may_name(ready: Sandbox) -> None:
+    cp = ready.cap()
+    ready.write("untracked", "only copy\n")
+    plan = ready.plan(cp)
+    stage = ready.worktree / ".yolop-restore-0123456789abcdef"
+    stage.mkdir()
+    ready.private(ready.session / "restore.json", b"\0" * 40)
+    ready.cli("doctor", ready.sid, "--fix", session=False, watch=False, code=(0, 1))
+    assert plan["recovery"]["reference"] in ready.refs()
+    assert stage.is_dir()

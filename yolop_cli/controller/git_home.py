@@ -86,6 +86,7 @@ class GitHome:
             raise StaleError("a commit or checkout happened since the preview", hint=AGAIN)
         snapshot = Snapshot(waiting.target.tree, None, waiting.target.capture)
         self._check(snapshot)
+        self._check_recovery(waiting)
         plan, expected = self._same_plan(waiting, snapshot)
         stage = stage_name(waiting.token)
         target = replace(waiting.target, raw_tree=plan.target)
@@ -177,6 +178,13 @@ class GitHome:
             )
         if kind.line() != "tree":
             raise RefusedError(f"the snapshot names a {kind.line()}, not a tree")
+
+    def _check_recovery(self, waiting: WaitingRestore) -> None:
+        """Whether the way back is still kept: without it nothing may change. Raises ``StaleError``."""
+        assert isinstance(waiting.recovery, Recovery)
+        present = refs.of_session(self.one.git, self.checkout, self.one.session.id)
+        if present.get(waiting.recovery.reference) != waiting.recovery.tree:
+            raise StaleError(f"the recovery snapshot is gone: {waiting.recovery.reference}", hint=AGAIN)
 
     def _undone(self, kind: Kind) -> str | None:
         """For a redo the tree that the restore it takes back had put in place, where the record says it."""
