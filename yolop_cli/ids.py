@@ -6,6 +6,7 @@ Rules of the format page ("Where sessions live"); a name that fails here never r
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 REF_ROOT = "refs/yolop/checkpoints"
 _SESSION = re.compile(r"session_[0-9a-f]{32}\Z")
@@ -53,3 +54,15 @@ def event_start_of(checkpoint_id: str) -> int | None:
     """The event sequence that an id made by the agent (``cp_<event_start>_<n>``) carries."""
     match = _EVENT_START.match(checkpoint_id)
     return int(match.group(1)) if match else None
+
+
+def shortened(session_ids: Sequence[str]) -> dict[str, str]:
+    """For each id a beginning that names it among these, without ``session_``.
+
+    At least the 12 digits of the time it was made: they stay the same when sessions come and go.
+    """
+    bare = {one: one.removeprefix("session_") for one in session_ids}
+    length = 12
+    while len({digits[:length] for digits in bare.values()}) < len(bare):
+        length += 1
+    return {one: digits[:length] for one, digits in bare.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import re
@@ -33,6 +34,7 @@ class Terminal:
                 os._exit(127)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.raw = ""
+        self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def __enter__(self) -> Terminal:
         return self
@@ -82,7 +84,7 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:  # how Linux says that the other side is closed
             return False
-        self.raw += data.decode("utf-8", "replace")
+        self.raw += self.decode(data)
         return bool(data)
 
 

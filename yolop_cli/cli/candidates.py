@@ -2,6 +2,7 @@
 
 Each function has the form of Click's ``shell_complete``. None fails and none says anything: where a session
 cannot be read there is nothing to offer. All but ``held_paths`` read files alone and start no program.
+What reads them is imported when it is needed: every command names these functions, few are ever asked.
 """
 
 from __future__ import annotations
@@ -11,19 +12,18 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from yolop_cli.cli import text
 from yolop_cli.errors import YolopError
-from yolop_cli.session import events, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.find import find
-from yolop_cli.session.find import sessions as all_sessions
 from yolop_cli.session.places import Places
-from yolop_cli.timeline import file as timeline_file
-from yolop_cli.timeline.plans import NO_HEAD
+
+if TYPE_CHECKING:
+    from yolop_cli.timeline.file import Timeline
 
 Candidates = list[CompletionItem[str]]
 Completer = Callable[[click.Context, click.Parameter, str], Candidates]
@@ -48,6 +48,8 @@ def _quiet(function: Completer) -> Completer:
 @_quiet
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """Session ids, the newest first, with titles; directories once a path is begun."""
+    from yolop_cli.session.find import sessions as all_sessions
+
     if os.sep in incomplete or incomplete.startswith((".", "~")):
         return [CompletionItem(incomplete, type="dir")]
     # An id may be given without its prefix, and what is offered has to begin as the word does.
@@ -63,7 +65,7 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> Can
 @_quiet
 def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """The session's checkpoint ids, the newest first, with prompts."""
-    nodes = timeline_file.load(_session(ctx)).state.nodes
+    nodes = _timeline(_session(ctx)).state.nodes
     prompts = {name: nodes[name].checkpoint.prompt for name in reversed(list(nodes))}
     return _items(prompts.items(), incomplete)
 
@@ -71,6 +73,8 @@ def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 @_quiet
 def heads(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """What a repair can end at: a checkpoint, or nothing."""
+    from yolop_cli.timeline.plans import NO_HEAD
+
     none = _items([(NO_HEAD, "before the first turn")], incomplete)
     return [*checkpoints(ctx, param, incomplete), *none]
 
@@ -78,6 +82,8 @@ def heads(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candid
 @_quiet
 def tokens(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """The token of the restore that waits."""
+    from yolop_cli.session import restore_file
+
     waiting = restore_file.read(_session(ctx))
     if waiting is None:
         return []
@@ -105,6 +111,8 @@ def schemas(ctx: click.Context, param: click.Parameter, incomplete: str) -> Cand
 
 def event_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """The types of events that are written to the log."""
+    from yolop_cli.session import events
+
     return [CompletionItem(name) for name in events.TYPES if name.startswith(incomplete)]
 
 
@@ -125,7 +133,7 @@ def held_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> C
     from yolop_cli.inspecting import Inspection
 
     session = _session(ctx)
-    inspection = Inspection(Git(os.environ), session, timeline_file.load(session))
+    inspection = Inspection(Git(os.environ), session, _timeline(session))
     parent = incomplete.rpartition("/")[0]
     wanted = [os.fsencode(parent)] if parent else []
     offered: dict[str, None] = {}
@@ -150,6 +158,8 @@ def _begins(whole: str, part: str) -> bool:
 
 
 def _title(session: SessionDirectory) -> str | None:
+    from yolop_cli.session import workspace
+
     title = workspace.read_or_empty(session.workspace).title
     return title or None
 
@@ -160,10 +170,20 @@ def _places(ctx: click.Context) -> Places:
 
 
 def _session(ctx: click.Context) -> SessionDirectory:
+    from yolop_cli.session.find import find
+
     return find(_places(ctx), ctx.params.get("session"))
 
 
+def _timeline(session: SessionDirectory) -> Timeline:
+    from yolop_cli.timeline import file
+
+    return file.load(session)
+
+
 def _root(ctx: click.Context) -> Path:
+    from yolop_cli.session import workspace
+
     named = ctx.params.get("root")
     if named is not None:
         return Path(named)

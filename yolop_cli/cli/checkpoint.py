@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+
 import click
 
 from yolop_cli import paths
 from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.cli.screen import write_bytes
+from yolop_cli.cli.screen import write, write_bytes
 from yolop_cli.controller import turns
 from yolop_cli.inspecting import Inspection, compared
 from yolop_cli.snapshots.comparison import Comparison
@@ -98,13 +100,18 @@ def list_checkpoints(invocation: Invocation, all_branches: bool) -> None:
     def mark(one: CheckpointView) -> str:
         return "*" if one.id == state.head else ">" if one.id == state.pending else " " if one.active else "x"
 
+    def created(one: CheckpointView) -> str:
+        return text.day(one.created_at) if screen.terminal else one.created_at[:19]
+
     def render() -> None:
         screen.table(
             ("", "ID", "STATUS", "CREATED", "FILES", "PROMPT"),
             [
-                (mark(one), one.id, one.status, one.created_at[:19], _files(one), text.clip(one.prompt, 60))
+                (mark(one), one.id, one.status, created(one), _files(one), text.clip(one.prompt, 60))
                 for one in views
             ],
+            flexible="PROMPT",
+            optional=("CREATED",),
         )
 
     value = {
@@ -192,7 +199,10 @@ def diff(
 @click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
 @click.argument("path", shell_complete=candidates.held_paths)
 def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
-    """Print one file of a checkpoint, byte for byte; of a link its target."""
+    """Print one file of a checkpoint, byte for byte; of a link its target.
+
+    On a terminal control characters are shown as escapes.
+    """
     inspection = _inspection(invocation)
     wanted = inspection.relative(path)
     found = [entry for entry in inspection.entries(checkpoint_id, [wanted]) if entry.path == wanted]
@@ -203,8 +213,12 @@ def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
         return
 
     def copy(_: Entry, content: Content) -> None:
+        decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         for chunk in content.chunks():
-            write_bytes(chunk)
+            if invocation.screen.terminal:
+                write(text.printable(decode(chunk)))
+            else:
+                write_bytes(chunk)
 
     inspection.source(checkpoint_id)(found, copy)
 
@@ -327,7 +341,7 @@ def _show_comparison(
 
     def render() -> None:
         if patch is not None:
-            write_bytes(patch)
+            screen.content(patch, styled=screen.color)
             return
         for change in comparison.changes:
             path = text.path(change.path)

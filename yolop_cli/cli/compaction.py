@@ -37,7 +37,12 @@ def list_(invocation: Invocation) -> None:
             )
             for one in judged
         ]
-        invocation.screen.table(("", "PROVIDER", "MODEL", "UP TO EVENT", "ID", "WHY NOT"), rows)
+        invocation.screen.table(
+            ("", "PROVIDER", "MODEL", "UP TO EVENT", "ID", "WHY NOT"),
+            rows,
+            flexible="WHY NOT",
+            optional=("ID",),
+        )
 
     value = {
         "session_id": session.id,

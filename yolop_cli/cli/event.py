@@ -67,7 +67,9 @@ def list_(invocation: Invocation, scope: str, kind: str | None, checkpoint: str 
     else:
         rows = (_row(value, one) for _, value, one in found)
         if invocation.screen.terminal:
-            invocation.screen.table(("SEQUENCE", "TIME", "TYPE", "WHAT"), list(rows))
+            invocation.screen.table(
+                ("SEQUENCE", "TIME", "TYPE", "WHAT"), list(rows), flexible="WHAT", optional=("TIME",)
+            )
         else:
             for row in rows:
                 invocation.screen.line("\t".join(row))

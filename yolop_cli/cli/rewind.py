@@ -11,7 +11,7 @@ from yolop_cli import paths
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.arguments import mode_option
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.cli.screen import write, write_error
+from yolop_cli.cli.screen import write_error
 from yolop_cli.controller import apply as applying
 from yolop_cli.controller import preview as previewing
 from yolop_cli.controller.apply import Applied
@@ -254,7 +254,7 @@ def _say_conversation(invocation: Invocation, waiting: WaitingRestore) -> None:
     turns = text.count(len(waiting.cut), "turn")
     events = text.count(waiting.cut_events, "event")
     target = waiting.head_to or "the start"
-    screen.line(f"conversation: the head moves to {target}; {turns} ({events}) leave it for a branch")
+    screen.line(f"conversation: the head moves to {text.clean(target)}; {turns} ({events}) leave it")
     if not waiting.exact:
         screen.line("  the event lies inside a turn: this is the state before that turn")
 
@@ -279,7 +279,7 @@ def _say_files(invocation: Invocation, prepared: Preview) -> None:
 
 def _show_kept(invocation: Invocation, kept: tuple[Kept, ...]) -> None:
     for one in kept:
-        invocation.screen.line(f"  = {text.path(one.path)} is left alone: {one.why}")
+        invocation.screen.folded(f"  = {text.path(one.path)} is left alone: {one.why}", 4)
 
 
 def _show_applied(
@@ -292,7 +292,7 @@ def _show_applied(
 
     def render() -> None:
         if print_prompt:
-            write((waiting.prompt or "") + "\n")
+            screen.content(f"{waiting.prompt or ''}\n".encode())
             return
         if waiting.moves_conversation:
             screen.line(f"conversation: the head is {waiting.head_to or 'the start'}")

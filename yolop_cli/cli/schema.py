@@ -34,7 +34,9 @@ def list_(invocation: Invocation) -> None:
     rows = [(name, schemas.load(name)) for name in schemas.names()]
 
     def render() -> None:
-        invocation.screen.table(("Name", "What"), [(name, value["title"]) for name, value in rows])
+        invocation.screen.table(
+            ("Name", "What"), [(name, value["title"]) for name, value in rows], flexible="What"
+        )
 
     listed = [
         {"name": name, "id": value["$id"], "title": value["title"], "description": value["description"]}

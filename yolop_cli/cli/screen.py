@@ -49,23 +49,47 @@ class Screen:
         """The words with a style, or as they are without colour."""
         return click.style(words, **style) if self.color and style else words
 
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Rows as a table on a terminal, and as tab-separated lines without headings when piped."""
+    def table(
+        self,
+        headings: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        flexible: str | None = None,
+        optional: Sequence[str] = (),
+    ) -> None:
+        """Rows as a table on a terminal (``tables.draw``), and as tab-separated lines when piped."""
         if not self.terminal:
             for row in rows:
                 write("\t".join(row) + "\n")
             return
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+        from yolop_cli.cli import tables
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        for heading in headings:
-            table.add_column(heading, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        Console(no_color=not self.color, highlight=False).print(table)
+        tables.draw(headings, rows, color=self.color, flexible=flexible, optional=optional)
+
+    def folded(self, words: str, indent: int) -> None:
+        """A line that is folded at words on a terminal, what follows indented; one line when piped."""
+        if self.terminal:
+            import shutil
+            import textwrap
+
+            words = textwrap.fill(
+                words,
+                shutil.get_terminal_size().columns,
+                subsequent_indent=" " * indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        self.line(words)
+
+    def content(self, data: bytes, *, styled: bool = False) -> None:
+        """Content from a session: byte for byte when piped, its control characters escaped on a terminal.
+
+        ``styled`` says that git put colours in.
+        """
+        if self.terminal:
+            write(text.printable(data.decode("utf-8", "surrogateescape"), styled=styled))
+        else:
+            write_bytes(data)
 
     def note(self, words: str) -> None:
         """A remark for people, on standard error so that standard output stays the result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yolop_cli import overview, paths
+from yolop_cli import ids, overview, paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.errors import YolopError
@@ -40,6 +40,8 @@ session.table["delete"] = (
 def list_sessions(invocation: Invocation) -> None:
     """List every session, the one updated last first.
 
+    On a terminal an id is as short as -s takes it.
+
     The state is ok, tail (an unfinished last record, ignored), corrupt (read-only until repaired) or busy
     (another process writes it).
     """
@@ -50,19 +52,22 @@ def list_sessions(invocation: Invocation) -> None:
         if not found:
             screen.note(f"no sessions in {text.path(invocation.places.sessions)}")
             return
+        short = ids.shortened([one.session.id for one in found])
         screen.table(
             ("ID", "STATE", "UPDATED", "TURNS", "TITLE", "WORKTREE"),
             [
                 (
-                    one.session.id,
+                    short[one.session.id] if screen.terminal else one.session.id,
                     one.state,
-                    one.updated_at or "-",
+                    text.day(one.updated_at or "-") if screen.terminal else one.updated_at or "-",
                     "-" if one.turns is None else str(one.turns),
                     text.clip(one.metadata.title or "-", 40),
                     text.path(one.metadata.worktree.path) if one.metadata.worktree else "-",
                 )
                 for one in found
             ],
+            flexible="TITLE",
+            optional=("WORKTREE",),
         )
 
     screen.result({"sessions": [_summary(one) for one in found]}, render)

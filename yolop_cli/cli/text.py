@@ -8,12 +8,28 @@ from pathlib import Path
 
 # C0 and C1 controls, DEL, and the characters that reorder or hide the text around them.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_UNSAFE_IN_LINES = re.compile(f"(?![\n\t]){_UNSAFE.pattern}")
+_STYLE = re.compile("(\x1b\\[[0-9;]*m)")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 
 
 def clean(text: str) -> str:
     """The text with control characters, direction marks and undecodable bytes as visible escapes."""
     return _UNSAFE.sub(lambda match: _escape(match.group()), text)
+
+
+def printable(text: str, *, styled: bool = False) -> str:
+    """Several lines as a terminal may get them: line feeds and tabs stay, and with ``styled`` colours do."""
+    parts = _STYLE.split(text) if styled else [text]
+    return "".join(
+        part if number % 2 else _UNSAFE_IN_LINES.sub(lambda match: _escape(match.group()), part)
+        for number, part in enumerate(parts)
+    )
+
+
+def day(timestamp: str) -> str:
+    """A timestamp in short: its day and minute."""
+    return clean(timestamp[:16].replace("T", " "))
 
 
 def _escape(character: str) -> str:

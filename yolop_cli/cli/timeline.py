@@ -41,6 +41,7 @@ def show(invocation: Invocation) -> None:
         screen.table(
             ("LINE", "TYPE", "WHAT"),
             [(str(one.line.number), str(_json(one)["type"]), _what(one)) for one in loaded.entries],
+            flexible="WHAT",
         )
         screen.line()
         screen.line(f"head {state.head or '-'}")

@@ -211,7 +211,7 @@ def _show_list(screen: Screen, seen: Survey) -> None:
     if not rows:
         screen.note("no worktrees below the storage roots")
         return _show_errors(screen, seen.troubles)
-    screen.table(("WORKTREE", "STATE", "BRANCH", "MARKS", "REFS", "SIZE"), rows)
+    screen.table(("WORKTREE", "STATE", "BRANCH", "MARKS", "REFS", "SIZE"), rows, flexible="WORKTREE")
     return _show_errors(screen, seen.troubles)
 
 
