@@ -31,7 +31,7 @@ NOT_UTF8 = b'caf\xe9\n"x".txt'
 
 
 # The form of a command that is not there yet.
-AHEAD = {"output/timeline-validate"}
+AHEAD: set[str] = set()
 
 
 def live_commands(group: click.Group = root, path: Words = ()) -> Iterator[Words]:
@@ -137,13 +137,38 @@ def test_sessions_without_metadata_or_with_damage(box: Sandbox) -> None:
     story.refuse("checkpoint", "create", "--prompt", "x", code=5)
 
 
-@pytest.mark.skipif(("timeline", "validate") not in LIVE, reason="there is no timeline validate yet")
-def test_validation(story: Story) -> None:
-    story.run("timeline", "validate", code=(0, 1))
+def test_validation_and_repair(story: Story) -> None:
+    assert story.run("timeline", "validate")["sessions"][0]["status"] == "ok"
     sound = story.box.timeline.read_bytes()
+    assert story.run("timeline", "repair")["changes"] is False
     for damaged, status in ((sound + b'{"type":"redo_cl', "tail"), (b"nonsense\n" + sound, "corrupt")):
         story.box.private(story.box.timeline, damaged)
-        assert story.run("timeline", "validate", code=(0, 1))["sessions"][0]["status"] == status
+        assert story.run("timeline", "validate", code=1)["sessions"][0]["status"] == status
+        assert story.run("doctor", code=1)["sessions"][0]["findings"]
+        assert story.run("timeline", "repair", code=1)["steps"]
+        assert story.run("timeline", "repair", "--apply")["validation"]["findings"] == []
+    story.box.private(story.box.timeline, sound[:-1])
+    assert story.run("doctor", "--fix")["sessions"][0]["fixed"]
+
+
+def test_logs(story: Story) -> None:
+    assert story.run("event", "list")["events"] and story.run("event", "validate")["ok"]
+    story.box.private(story.box.agent.log, story.box.agent.log.read_bytes() + b"x\n")
+    assert story.run("event", "validate", code=1)["sessions"][0]["findings"]
+    record = {
+        "id": "c",
+        "session_id": story.box.sid,
+        "source_sequence": 1,
+        "provider_type": "p",
+        "model": "m",
+        "format_version": 1,
+        "payload": None,
+    }
+    line = json.dumps({"record_type": "checkpoint", "record": record}).encode() + b"\n"
+    story.box.private(story.box.session / "compaction-checkpoints.jsonl", line * 2 + b"{}\n")
+    listed = story.run("compaction", "list")["replacements"]
+    assert [one["in_force"] for one in listed] == [False, True]
+    assert story.run("compaction", "validate", code=1)["sessions"][0]["findings"]
 
 
 def test_checkpoints(story: Story) -> None:

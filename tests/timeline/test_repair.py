@@ -153,6 +153,14 @@ class TestLostRecords:
         assert (made.parent, made.prompt) == (original["parent"], original["prompt"])
         assert made.snapshot_error
 
+    def test_a_parent_that_ends_too_early_is_not_believed(self) -> None:
+        lines = healthy(24)
+        index = next(number for number, line in enumerate(lines) if b'"id": "cp_221_23"' in line)
+        damaged = lines[index].replace(b'"parent": "cp_211_22"', b'"parent": "cp_211_2""')
+        plan = plan_of(data([*lines[:index], damaged, *lines[index + 1 :]]))
+        assert problems(plan.content) == []
+        assert plan.after.nodes["cp_221_23"].checkpoint.parent == "cp_211_22"
+
     def test_a_lost_end_of_a_turn_is_closed_where_the_next_begins(self) -> None:
         content = data([*LINES[:2], *LINES[3:]])
         plan = plan_of(content)

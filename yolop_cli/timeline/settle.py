@@ -206,12 +206,11 @@ class _Walk:
     def _parent(self, piece: Piece | None) -> tuple[str | None] | None:
         """The parent that a damaged record tells: (id or None,), or None when it cannot be read."""
         told = _legible_or_null(piece, "parent") if piece is not None else None
-        if told is None or told[0] is None or told[0] in self.known:
+        if told is None or told[0] is None or told[0] in self.known or told[0] in self.evidence.references:
             return told
+        # Nothing else knows this name, and the record it stands in is damaged.
         known = nearest(told[0], self.folding.state.nodes)
-        if known is not None:
-            return (known,)
-        return told if ids.is_checkpoint_id(told[0]) else None
+        return (known,) if known is not None else None
 
     def _event_start(self, checkpoint_id: str, piece: Piece | None) -> int:
         told = _integer(piece, "event_start") if piece is not None else None
