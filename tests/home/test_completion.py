@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 from tests.support.program import PROGRAM, ROOT
 from tests.support.sandbox import Sandbox
 from tests.support.terminal import Terminal
+from tests.support.tools import need
 from yolop_cli.cli.main import root
 
 COMPLETIONS = ROOT / "completions"
@@ -37,12 +37,6 @@ def turned(ready: Sandbox) -> Sandbox:
 
 def ids(box: Sandbox) -> list[str]:
     return [str(item["id"]) for item in box.checkpoints()]
-
-
-def need(shell: str) -> str:
-    found = shutil.which(shell)
-    assert found, f"the tests need {shell}"
-    return found
 
 
 # -- bash

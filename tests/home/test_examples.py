@@ -12,14 +12,15 @@ import pytest
 
 from tests.support.program import PROGRAM
 from tests.support.sandbox import Sandbox
+from tests.support.tools import need
 from yolop_cli.cli.command import Command, LazyGroup
 from yolop_cli.cli.main import root
 
 # What has to be there before the examples of a command, and stand-ins for what nobody can know.
 BEFORE = {
-    "rewind": 'token=$(yolop-cli rewind preview cp_5_3 --json | jq -r .token)',
-    "rewind apply": 'token=$(yolop-cli rewind preview cp_5_3 --json | jq -r .token)',
-    "session delete": 'token=$(yolop-cli session delete --json | jq -r .token)',
+    "rewind": "token=$(yolop-cli rewind preview cp_5_3 | sed -n 's/^token //p')",
+    "rewind apply": "token=$(yolop-cli rewind preview cp_5_3 | sed -n 's/^token //p')",
+    "session delete": "token=$(yolop-cli session delete | sed -n 's/^token //p')",
     "checkpoint complete": 'yolop-cli checkpoint create --prompt "Go on"',
     "redo": "yolop-cli undo --yes",
     "snapshot": "yolop-cli snapshot create",
@@ -78,6 +79,8 @@ def test_the_examples_work(played: tuple[Sandbox, str], words: str) -> None:
     prefix = Path(session).name.removeprefix("session_")[:12]
     assert EXAMPLES[words], f"{words or 'the program'} has no example"
     for example in EXAMPLES[words]:
+        if "| jq" in example:
+            need("jq")
         shutil.rmtree(box.home)
         shutil.copytree(box.root / "untouched", box.home, symlinks=True)
         before = BEFORE.get("snapshot" if words.startswith("snapshot ") else words, ":")

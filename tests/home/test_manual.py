@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import ROOT
+from tests.support.tools import need
 
 PAGES = sorted((ROOT / "man").glob("man?/*"))
 SECTIONS = ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES",
@@ -27,7 +28,7 @@ def pages_tool(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def drawn(page: Path) -> subprocess.CompletedProcess[str]:
     """A page as man draws it at 80 columns, and its warnings."""
-    assert shutil.which("man"), "the tests need man (Debian: man-db)"
+    need("man", "man-db")
     # Whatever man is: without these it asks the environment for a pager, a width and a language.
     environment = {"PATH": os.environ["PATH"], "MANWIDTH": "80", "LC_ALL": "C", "MANPAGER": "cat"}
     return subprocess.run(
