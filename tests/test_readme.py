@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,15 @@ def test_ci_recipe_stops_where_nothing_can_be_captured(demo: Demo) -> None:
     timeline = (demo.session / "timeline.jsonl").read_bytes()
     assert demo.run(BLOCKS["Use it in CI 1"], status=7) == ""
     assert (demo.session / "timeline.jsonl").read_bytes() == timeline
+
+
+def test_ci_recipe_that_checks_finds_nothing_in_the_demo(demo: Demo) -> None:
+    sessions = {"YOLOP_SESSIONS_DIR": str(demo.session.parent)}
+    checked = replace(demo, environment={**demo.environment, **sessions})
+    said = checked.run(BLOCKS["Use it in CI 2"])
+    assert "::error" not in said
+    (run,) = json.loads((demo.here / "findings.sarif").read_bytes())["runs"]
+    assert run["results"] == []
 
 
 def test_files_of_a_session_without_a_worktree_are_kept_in_the_store(demo: Demo) -> None:
