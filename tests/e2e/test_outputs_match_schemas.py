@@ -320,6 +320,17 @@ def test_snapshots_of_a_plain_directory(box: Sandbox) -> None:
     story.refuse("snapshot", "show", "snap_ffff", "--root", root, code=3, session=False)
 
 
+def test_worktrees_and_the_end_of_a_session(ready: Sandbox) -> None:
+    story = Story(ready)
+    ready.cap()
+    (listed,) = story.run("worktree", "list", session=False)["worktrees"]
+    assert listed["session_id"] == ready.sid
+    assert not story.run("worktree", "prune", "--yes", session=False)["removed"]
+    token = story.run("session", "delete")["token"]
+    assert story.run("session", "delete", "--token", token)["deleted"]
+    assert story.run("worktree", "prune", "--dry-run", session=False)["removed"]
+
+
 def test_schemas_and_demo(box: Sandbox) -> None:
     story = Story(box)
     for item in story.run("schema", "list", session=False)["schemas"]:
