@@ -55,6 +55,7 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
     settled = settle(salvaged.items, evidence, now, counting[-1].number if counting else None)
     possible = settled.heads or (_leaves(settled.folding.state) if at_end else ())
     salvaged.items, salvaged.steps = list(settled.chunks), [*salvaged.steps, *settled.steps]
+    salvaged.rejected.extend(settled.rejected)
     return _plan(source, strategy, salvaged, before, possible)
 
 

@@ -36,10 +36,14 @@ _TYPES_BY_FIELD = (
 
 @dataclass(frozen=True)
 class Lost:
-    """A record that cannot be read any more; ``torn`` when it was never written to its end."""
+    """A record that cannot be read any more.
+
+    ``torn`` when another begins right after half of it; ``whole`` when it was written to its end.
+    """
 
     piece: Piece
     torn: bool
+    whole: bool = False
 
 
 @dataclass
@@ -140,7 +144,7 @@ def _block(found: Salvaged, block: Block, whole: set[Record]) -> None:
             found.steps.append(_step("correct", message, piece, type_name(parsed.record)))
             _keep(found, spelled[0], parsed, piece.line, piece.offset)
             continue
-        _set_aside(found, piece, following)
+        _set_aside(found, piece, following, ended=block.lines[-1].terminated)
 
 
 def _how_kept(block: Block, piece: Piece) -> Iterable[Step]:
@@ -156,13 +160,17 @@ def _how_kept(block: Block, piece: Piece) -> Iterable[Step]:
         yield _step("trim", "what stands beside it on its line is taken out", piece, kind)
 
 
-def _set_aside(found: Salvaged, piece: Piece, following: Piece | None) -> None:
+def _set_aside(found: Salvaged, piece: Piece, following: Piece | None, *, ended: bool) -> None:
     glued = following is not None and following.kind == "record" and following.offset == piece.end
     torn = glued and piece.kind == "fragment" and objects.START.match(piece.data) is not None
     found.rejected.append(piece.data)
     found.steps.append(_step("aside", _why_aside(piece, torn), piece, likely_type(piece)))
     if piece.kind == "fragment" or (piece.kind == "object" and likely_type(piece) is not None):
-        found.items.append(Lost(piece, torn))
+        found.items.append(Lost(piece, torn, whole=piece.kind == "object" or (ended and _is_closed(piece))))
+
+
+def _is_closed(piece: Piece) -> bool:
+    return piece.data.rstrip().endswith(b"}")
 
 
 def _why_aside(piece: Piece, torn: bool) -> str:
@@ -175,7 +183,7 @@ def _why_aside(piece: Piece, torn: bool) -> str:
         case "blank" | "text":
             return f"{size} that are no part of a record"
         case "fragment" if torn:
-            return f"half a record ({size}), written again or given up after a crash"
+            return f"half a record ({size}); another begins right after it"
         case "fragment":
             return f"part of a record ({size}); the rest of it is nowhere in the file"
         case _:
