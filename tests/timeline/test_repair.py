@@ -134,6 +134,48 @@ def test_a_record_written_twice_is_kept_once() -> None:
     assert len(plan.rejected) == 3
 
 
+class TestRepeatedIds:
+    def test_a_second_checkpoint_of_a_known_id_is_set_aside_and_the_first_stays(self) -> None:
+        lines = healthy(3)
+        again = lines[5].replace(b'"cp_21_3"', b'"cp_1_1"').replace(b": 21", b": 31")
+        again = again.replace(b'"cp_11_2"', b'"cp_21_3"')
+        plan = plan_of(data([*lines, again]), evidence=Evidence(session_id=SID, last_sequence=30))
+        assert plan.content == data(lines) and plan.rejected == (again,)
+        assert plan.after.head == "cp_21_3" and plan.after.pending is None and plan.heads == ()
+        ended = lines[2].replace(b'"event_end": 10', b'"event_end": 40')
+        plan = plan_of(data([*lines, again, ended]))
+        assert plan.content == data(lines) and plan.rejected == (again, ended)
+
+    def test_a_second_one_while_the_first_goes_on_leaves_the_end_of_the_turn(self) -> None:
+        lines = healthy(2)
+        again = lines[3].replace(b"do ", b"did ")
+        assert plan_of(data([*lines[:4], again, *lines[4:]])).content == data(lines)
+
+
+class TestCycles:
+    def test_a_cycle_is_cut_where_it_was_closed(self) -> None:
+        lines = list(LINES)
+        lines[1] = lines[1].replace(b'"parent": null', b'"parent": "cp_21_3"')
+        assert plan_of(data(lines)).content == data(LINES)
+
+    def test_a_checkpoint_that_is_its_own_parent(self) -> None:
+        lines = list(LINES)
+        lines[5] = lines[5].replace(b'"parent": "cp_11_2"', b'"parent": "cp_21_3"')
+        plan = plan_of(data(lines))
+        assert plan.content == data(LINES) and plan.rejected == (lines[5],)
+        assert "parent is cp_11_2" in plan.steps[0].message
+
+    def test_where_the_damage_hides_the_head_the_plan_says_that_it_guesses(self) -> None:
+        lines = list(LINES)
+        lines[5] = lines[5].replace(b'"parent": "cp_11_2"', b'"parent": "cp_21_3"')
+        lost = (
+            json.dumps(moved("cp_11_2", "cp_1_1", "cp_11_2", 9)).encode().replace(b"moved_at", b"moved\xff")
+        )
+        plan = plan_of(data([*lines[:5], lost, *lines[5:]]))
+        assert any("guess" in step.message for step in plan.steps)
+        assert problems(plan.content) == []
+
+
 class TestLostRecords:
     def test_a_lost_checkpoint_is_made_again_from_what_names_it(self) -> None:
         evidence = Evidence({"cp_11_2": TREE}, SID, ((11, "the lost prompt"),))

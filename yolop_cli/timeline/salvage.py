@@ -18,6 +18,7 @@ from yolop_cli.timeline.records import (
     CheckpointCreated,
     Parsed,
     Record,
+    TurnCompleted,
     parse,
     type_name,
 )
@@ -192,23 +193,53 @@ def _why_aside(piece: Piece, torn: bool) -> str:
 
 
 def _drop_repeats(found: Salvaged) -> None:
-    """Set aside a record that was written twice: a checkpoint anywhere, any other right after itself."""
-    created: set[Record] = set()
+    """Set aside what was written twice: a checkpoint anywhere, any other record right after itself.
+
+    A second checkpoint of a known id is set aside too, and with it the end of its turn.
+    """
+    seen = _Seen()
     items: list[Chunk | Lost] = []
-    previous: Record | None = None
     for item in found.items:
         record = item.record if isinstance(item, Chunk) else None
-        if isinstance(item, Chunk) and record is not None:
-            if record == previous or record in created:
-                found.rejected.append(item.data.removesuffix(b"\n"))
-                message = "the same record was written before; once is enough"
-                found.steps.append(Step("aside", message, item.line, None, type_name(record)))
-                continue
-            previous = record
-            if isinstance(record, CheckpointCreated):
-                created.add(record)
-        items.append(item)
+        message = seen.objection(record) if record is not None else None
+        if isinstance(item, Chunk) and record is not None and message is not None:
+            found.rejected.append(item.data.removesuffix(b"\n"))
+            found.steps.append(Step("aside", message, item.line, None, type_name(record)))
+        else:
+            items.append(item)
     found.items = items
+
+
+@dataclass
+class _Seen:
+    """The records that were kept so far, as far as they may be repeated."""
+
+    previous: Record | None = None
+    created: dict[str, Record] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    second: str | None = None
+
+    def _is_created(self, record: Record) -> bool:
+        return isinstance(record, CheckpointCreated) and self.created.get(record.id) == record
+
+    def objection(self, record: Record) -> str | None:
+        """Why the next record is to be left out; None when it is kept."""
+        if record == self.previous or self._is_created(record):
+            return "the same record was written before; once is enough"
+        match record:
+            case CheckpointCreated():
+                self.second = record.id if record.id in self.created else None
+                if self.second is not None:
+                    return f"another checkpoint {record.id} was created before, and that one stays as it is"
+                self.created[record.id] = record
+            case TurnCompleted() if record.checkpoint_id == self.second and self.second in self.ended:
+                return f"it ends the second {self.second}; the turn of the first had ended before"
+            case TurnCompleted():
+                self.ended.add(record.checkpoint_id)
+            case _:
+                pass
+        self.previous = record
+        return None
 
 
 def _step(action: str, message: str, piece: Piece, kind: str | None) -> Step:

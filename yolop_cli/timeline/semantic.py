@@ -95,7 +95,7 @@ class _Walk:
                 "duplicate-id",
                 f"{record.id} was created on line {first} already",
                 entry,
-                _same(entry, self.created[record.id]),
+                f"{_REPAIR} keeps the first and sets this one aside",
             )
         if record.parent is not None and record.parent != record.id and record.parent not in self.created:
             message = f"the parent of {record.id}, {record.parent}, is not created before it"
@@ -185,7 +185,8 @@ class _Walk:
                 step = state.nodes[step].checkpoint.parent
             if step is not None and step in path:
                 message = f"{step} is its own ancestor"
-                self._add("parent-cycle", message, self.created[step])
+                fix = f"{_REPAIR} takes the head at that moment for its parent"
+                self._add("parent-cycle", message, self.created[step], fix)
             sound.update(path)
 
     def _ranges(self, state: TimelineState) -> None:
@@ -204,10 +205,6 @@ class _Walk:
                 self._add("overlapping-ranges", message, self.created[checkpoint.id])
             if stop is not None and (end is None or stop > end):
                 end, owner = stop, checkpoint.id
-
-
-def _same(entry: Entry, first: Entry) -> str | None:
-    return f"{_REPAIR} keeps one of them" if entry.record == first.record else None
 
 
 def check_log(entries: Iterable[Entry], state: TimelineState, log: LogFacts) -> Iterator[Finding]:
