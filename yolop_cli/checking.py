@@ -63,9 +63,9 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
 def evidence(git: Git, session: SessionDirectory) -> Evidence:
     """What a repair can go by beside the journal. What cannot be read counts as not there."""
     try:
-        references = refs.of_session(git, owned_checkout(git, session), session.id)
+        references, known = refs.of_session(git, owned_checkout(git, session), session.id), True
     except YolopError:
-        references = {}
+        references, known = {}, False
     named = ((ids.reference_name(session.id, reference), tree) for reference, tree in references.items())
     try:
         facts = log.facts(session.events, session.id)
@@ -79,6 +79,7 @@ def evidence(git: Git, session: SessionDirectory) -> Evidence:
         facts.last_sequence,
         # A session with a private git directory has had its snapshots taken by this toolkit.
         "raw" if session.capture.is_dir() else None,
+        known,
     )
 
 

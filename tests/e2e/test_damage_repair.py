@@ -222,3 +222,39 @@ def test_a_pipe_in_the_place_of_the_journal_is_a_finding(box: Sandbox) -> None:
     os.mkfifo(box.timeline, 0o600)
     assert "unreadable-file" in box.cli("timeline", "validate", code=1, timeout=20).text
     box.cli("timeline", "repair", code=9, timeout=20)
+
+
+@pytest.fixture
+def undone(ready: Sandbox) -> Sandbox:
+    """Two turns with files and a log, the last one undone."""
+    for number in range(2):
+        ready.write("f", f"{number}\n")
+        ready.create(f"turn {number}")
+        ready.agent.ask(f"turn {number}")
+        ready.write("f", f"after {number}\n")
+        ready.agent.answer("done")
+        ready.complete()
+    ready.undo("--mode", "both", "--yes")
+    return ready
+
+
+@pytest.mark.parametrize("strategy", ["salvage", "truncate"])
+def test_a_redo_whose_files_are_gone_is_cleared(undone: Sandbox, strategy: str) -> None:
+    before = undone.timeline.read_bytes()
+    for name in undone.refs():
+        if "recovery" in name:
+            undone.git("update-ref", "-d", name)
+    undone.private(undone.timeline, before + b'{"type":"redo_cl')
+    found = undone.cli("timeline", "validate", "--json", code=1).json["sessions"][0]["findings"]
+    assert "timeline repair clears the redo" in next(
+        one["fix"] for one in found if one["code"] == "recovery-missing"
+    )
+    undone.cli("timeline", "repair", "--strategy", strategy, "--apply")
+    undone.cli("timeline", "validate")
+    assert undone.timeline.read_bytes().startswith(before)
+    assert reader.records(undone.timeline)[-1]["type"] == "redo_cleared"
+    assert undone.cli("timeline", "repair", "--json").json["changes"] is False
+
+
+def test_a_redo_whose_files_are_there_stays(undone: Sandbox) -> None:
+    assert undone.cli("timeline", "repair", "--json").json["changes"] is False

@@ -47,7 +47,7 @@ class Evidence:
 
     ``references`` are the private refs by name, ``prompts`` the prompts of the log with their sequences,
     ``answers`` the sequences of the agent's messages. ``capture`` is how snapshots were taken when no record
-    tells.
+    tells. ``refs_known`` is False when the refs could not be read, so that none of them is known to be gone.
     """
 
     references: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +56,7 @@ class Evidence:
     answers: tuple[int, ...] = ()
     last_sequence: int | None = None
     capture: str | None = None
+    refs_known: bool = False
 
 
 @dataclass(frozen=True)

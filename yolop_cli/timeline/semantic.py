@@ -293,8 +293,11 @@ def _snapshot_findings(
 
     reference = snapshot.reference
     if reference is not None and reference not in facts.references:
-        what = "cannot put files back" if missing == "recovery-missing" else "is conversation-only now"
-        yield finding(missing, f"the ref of {name} is gone: it {what}")
+        if missing == "recovery-missing":
+            fix = f"{_REPAIR} clears the redo"
+            yield finding(missing, f"the ref of {name} is gone: it cannot put files back", fix)
+        else:
+            yield finding(missing, f"the ref of {name} is gone: it is conversation-only now")
         return
     if reference is not None and facts.references[reference] != snapshot.tree:
         found = facts.references[reference][:12]
