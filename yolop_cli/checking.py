@@ -45,13 +45,21 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
     entries: list[Entry] = []
     try:
         with files.reading(session.timeline) as file:
-            checked = check(scan(journal.lines(file)), entries)
+            checked, is_there = check(scan(journal.lines(file)), entries), True
     except NotFoundError:
-        checked = check(())
+        checked, is_there = check(()), False
     except StorageError as error:
         return Report(session.id, path, "corrupt", 0, (unreadable(error),))
     found = list(checked.findings)
     found += _meaning(git, session, entries, whole=checked.status != "corrupt")
+    state = fold(entry.record for entry in entries)
+    if not state.nodes and (checked.status != "corrupt" or not checked.records):
+        found += semantic.check_loss(
+            evidence(git, session),
+            baseline_end=state.baseline_end,
+            is_there=is_there,
+            records=checked.records,
+        )
     found += [*document_findings(session), *mode_findings(session)]
     found.sort(key=lambda one: (one.line is None, one.line or 0, one.offset or 0))
     status = checked.status

@@ -63,7 +63,8 @@ class Evidence:
 class Plan:
     """A repair of one timeline. ``heads`` are the heads that are possible when nothing says which it is.
 
-    ``source`` is what it is a repair of; None when there is no file.
+    ``source`` is what it is a repair of; None when there is no file. ``rebuildable`` is how many turns the
+    strategy ``rebuild`` would bring back where this plan has none.
     """
 
     strategy: Strategy
@@ -74,6 +75,7 @@ class Plan:
     before: TimelineState
     after: TimelineState
     heads: tuple[str | None, ...] = ()
+    rebuildable: int = 0
 
     @property
     def content(self) -> bytes:

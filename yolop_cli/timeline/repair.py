@@ -36,6 +36,9 @@ def plan(
         if not further.changes:
             break
         chosen = _followed_by(chosen, further)
+    if strategy != "rebuild" and not chosen.after.nodes:
+        rebuilt = plan(source, "rebuild", evidence, now)
+        chosen = replace(chosen, rebuildable=len(rebuilt.after.nodes))
     return chosen if head is None else _with_head(chosen, head, now)
 
 
