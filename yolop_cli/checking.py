@@ -47,13 +47,21 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
     entries: list[Entry] = []
     try:
         with files.reading(session.timeline) as file:
-            checked = check(scan(journal.lines(file)), entries)
+            checked, is_there = check(scan(journal.lines(file)), entries), True
     except NotFoundError:
-        checked = check(())
+        checked, is_there = check(()), False
     except StorageError as error:
         return Report(session.id, path, "corrupt", 0, (unreadable(error),))
     found = list(checked.findings)
     found += _meaning(git, session, entries, whole=checked.status != "corrupt")
+    state = fold(entry.record for entry in entries)
+    if not state.nodes and (checked.status != "corrupt" or not checked.records):
+        found += semantic.check_loss(
+            evidence(git, session),
+            baseline_end=state.baseline_end,
+            is_there=is_there,
+            records=checked.records,
+        )
     found += [*document_findings(session), *mode_findings(session)]
     found.sort(key=lambda one: (one.line is None, one.line or 0, one.offset or 0))
     status = checked.status
@@ -65,9 +73,9 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
 def evidence(git: Git, session: SessionDirectory) -> Evidence:
     """What a repair can go by beside the journal. What cannot be read counts as not there."""
     try:
-        references = refs.of_session(git, owned_checkout(git, session), session.id)
+        references, known = refs.of_session(git, owned_checkout(git, session), session.id), True
     except YolopError:
-        references = {}
+        references, known = {}, False
     named = ((ids.reference_name(session.id, reference), tree) for reference, tree in references.items())
     try:
         facts = log.facts(session.events, session.id)
@@ -81,6 +89,7 @@ def evidence(git: Git, session: SessionDirectory) -> Evidence:
         facts.last_sequence,
         # A session with a private git directory has had its snapshots taken by this toolkit.
         "raw" if session.capture.is_dir() else None,
+        known,
     )
 
 

@@ -222,3 +222,84 @@ def test_a_pipe_in_the_place_of_the_journal_is_a_finding(box: Sandbox) -> None:
     os.mkfifo(box.timeline, 0o600)
     assert "unreadable-file" in box.cli("timeline", "validate", code=1, timeout=20).text
     box.cli("timeline", "repair", code=9, timeout=20)
+
+
+@pytest.fixture
+def undone(ready: Sandbox) -> Sandbox:
+    """Two turns with files and a log, the last one undone."""
+    for number in range(2):
+        ready.write("f", f"{number}\n")
+        ready.create(f"turn {number}")
+        ready.agent.ask(f"turn {number}")
+        ready.write("f", f"after {number}\n")
+        ready.agent.answer("done")
+        ready.complete()
+    ready.undo("--mode", "both", "--yes")
+    return ready
+
+
+@pytest.mark.parametrize("strategy", ["salvage", "truncate"])
+def test_a_redo_whose_files_are_gone_is_cleared(undone: Sandbox, strategy: str) -> None:
+    before = undone.timeline.read_bytes()
+    for name in undone.refs():
+        if "recovery" in name:
+            undone.git("update-ref", "-d", name)
+    undone.private(undone.timeline, before + b'{"type":"redo_cl')
+    found = undone.cli("timeline", "validate", "--json", code=1).json["sessions"][0]["findings"]
+    assert "timeline repair clears the redo" in next(
+        one["fix"] for one in found if one["code"] == "recovery-missing"
+    )
+    undone.cli("timeline", "repair", "--strategy", strategy, "--apply")
+    undone.cli("timeline", "validate")
+    assert undone.timeline.read_bytes().startswith(before)
+    assert reader.records(undone.timeline)[-1]["type"] == "redo_cleared"
+    assert undone.cli("timeline", "repair", "--json").json["changes"] is False
+
+
+def test_a_redo_whose_files_are_there_stays(undone: Sandbox) -> None:
+    assert undone.cli("timeline", "repair", "--json").json["changes"] is False
+
+
+class TestALostJournal:
+    """Two turns, their refs and their prompts are there; the journal is not."""
+
+    @pytest.mark.parametrize("content", [None, b"", b"\0" * 3000, "first"])
+    def test_it_is_an_error_and_rebuild_is_named(self, undone: Sandbox, content: bytes | str | None) -> None:
+        first = undone.timeline.read_bytes().split(b"\n")[0] + b"\n"
+        undone.timeline.unlink()
+        if content is not None:
+            undone.private(undone.timeline, first if isinstance(content, str) else content)
+        for words in (("timeline", "validate"), ("doctor",)):
+            found = undone.cli(*words, "--json", code=1).json["sessions"][0]["findings"]
+            lost = next(one for one in found if one["code"] == "journal-lost")
+            assert "--strategy rebuild" in lost["fix"] and "2 refs" in lost["message"]
+        plan = undone.cli("timeline", "repair", "--json", code=1).json
+        assert plan["rebuildable"] == 2
+        shown = undone.cli("timeline", "repair", code=1).text
+        assert "tell of 2 turns" in shown and "--strategy rebuild" in shown
+        undone.cli("timeline", "repair", "--strategy", "rebuild", "--apply")
+        undone.cli("timeline", "validate")
+
+    def test_a_log_without_a_journal_is_a_session_older_than_checkpoints(self, ready: Sandbox) -> None:
+        ready.agent.ask("hello")
+        report = ready.cli("timeline", "validate", "--json").json["sessions"][0]
+        assert [one["code"] for one in report["findings"]] == ["journal-absent"]
+        ready.private(ready.timeline, b"")
+        report = ready.cli("timeline", "validate", "--json", code=1).json["sessions"][0]
+        assert [one["code"] for one in report["findings"]] == ["journal-lost"]
+
+
+def test_a_plan_with_nothing_to_do_says_what_it_does_not_mend(undone: Sandbox) -> None:
+    tree = undone.git("rev-parse", undone.checkpoints()[0]["workspace"]["tree"]).decode().strip()
+    (undone.repo / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    shown = undone.cli("timeline", "repair", code=1)
+    assert "nothing to repair" in shown.text and "tree-missing" in shown.text
+
+
+def test_the_command_that_is_shown_names_the_same_session(box: Sandbox) -> None:
+    damaged(box, DAMAGE["two records on one line"][0](LINES))
+    elsewhere = box.home / "other sessions"
+    box.sessions.rename(elsewhere)
+    named = ("--sessions-dir", str(elsewhere), "-s", box.sid)
+    shown = box.cli("timeline", "repair", *named, code=1, session=False).text
+    assert f"timeline repair --sessions-dir '{elsewhere}' -s {box.sid} --apply" in shown

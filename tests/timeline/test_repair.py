@@ -134,6 +134,48 @@ def test_a_record_written_twice_is_kept_once() -> None:
     assert len(plan.rejected) == 3
 
 
+class TestRepeatedIds:
+    def test_a_second_checkpoint_of_a_known_id_is_set_aside_and_the_first_stays(self) -> None:
+        lines = healthy(3)
+        again = lines[5].replace(b'"cp_21_3"', b'"cp_1_1"').replace(b": 21", b": 31")
+        again = again.replace(b'"cp_11_2"', b'"cp_21_3"')
+        plan = plan_of(data([*lines, again]), evidence=Evidence(session_id=SID, last_sequence=30))
+        assert plan.content == data(lines) and plan.rejected == (again,)
+        assert plan.after.head == "cp_21_3" and plan.after.pending is None and plan.heads == ()
+        ended = lines[2].replace(b'"event_end": 10', b'"event_end": 40')
+        plan = plan_of(data([*lines, again, ended]))
+        assert plan.content == data(lines) and plan.rejected == (again, ended)
+
+    def test_a_second_one_while_the_first_goes_on_leaves_the_end_of_the_turn(self) -> None:
+        lines = healthy(2)
+        again = lines[3].replace(b"do ", b"did ")
+        assert plan_of(data([*lines[:4], again, *lines[4:]])).content == data(lines)
+
+
+class TestCycles:
+    def test_a_cycle_is_cut_where_it_was_closed(self) -> None:
+        lines = list(LINES)
+        lines[1] = lines[1].replace(b'"parent": null', b'"parent": "cp_21_3"')
+        assert plan_of(data(lines)).content == data(LINES)
+
+    def test_a_checkpoint_that_is_its_own_parent(self) -> None:
+        lines = list(LINES)
+        lines[5] = lines[5].replace(b'"parent": "cp_11_2"', b'"parent": "cp_21_3"')
+        plan = plan_of(data(lines))
+        assert plan.content == data(LINES) and plan.rejected == (lines[5],)
+        assert "parent is cp_11_2" in plan.steps[0].message
+
+    def test_where_the_damage_hides_the_head_the_plan_says_that_it_guesses(self) -> None:
+        lines = list(LINES)
+        lines[5] = lines[5].replace(b'"parent": "cp_11_2"', b'"parent": "cp_21_3"')
+        lost = (
+            json.dumps(moved("cp_11_2", "cp_1_1", "cp_11_2", 9)).encode().replace(b"moved_at", b"moved\xff")
+        )
+        plan = plan_of(data([*lines[:5], lost, *lines[5:]]))
+        assert any("guess" in step.message for step in plan.steps)
+        assert problems(plan.content) == []
+
+
 class TestLostRecords:
     def test_a_lost_checkpoint_is_made_again_from_what_names_it(self) -> None:
         evidence = Evidence({"cp_11_2": TREE}, SID, ((11, "the lost prompt"),))
@@ -214,6 +256,63 @@ class TestHeads:
     def test_what_is_lost_at_the_very_end_never_took_effect(self) -> None:
         plan = plan_of(data([*self.lines, self.move[:70]]))
         assert plan.heads == () and plan.after.head == "cp_21_3"
+
+    def test_a_torn_move_before_another_record_may_have_taken_effect(self) -> None:
+        cleared = record(type="redo_cleared", cleared_at=stamp(9))
+        plan = plan_of(data([*self.lines, self.move[:40] + cleared]))
+        assert plan.heads == ("cp_21_3", "cp_11_2", "cp_1_1", None)
+        assert plan_of(data([*self.lines, self.move[:9] + cleared])).heads
+        # Written again, it says itself where the head is.
+        plan = plan_of(data([*self.lines, self.move[:40] + self.move]))
+        assert plan.heads == () and plan.after.head == "cp_1_1"
+
+    def test_a_last_move_that_was_written_whole_took_effect(self) -> None:
+        everywhere = ("cp_21_3", "cp_11_2", "cp_1_1", None)
+        assert (
+            plan_of(data([*self.lines, self.move.replace(b'"cp_1_1"', b'"cp_1\xff1"')])).heads == everywhere
+        )
+        twice = self.move.replace(b'"to": ', b'"to": "cp_11_2", "to": ')
+        assert plan_of(data([*self.lines, twice])).heads == ("cp_21_3", "cp_11_2", "cp_1_1")
+
+    def test_a_move_to_what_is_nowhere_is_no_head_and_makes_no_turn(self) -> None:
+        lost = json.dumps(moved("cp_21_3", "cp_99_9", "cp_21_3", 9)).encode()
+        plan = plan_of(data([*self.lines, lost]), evidence=Evidence(session_id=SID, last_sequence=30))
+        assert plan.heads == ("cp_21_3", "cp_11_2", "cp_1_1", None)
+        assert "cp_99_9" not in plan.after.nodes and plan.rejected == (lost,)
+        assert plan.content == data(self.lines)
+
+    @pytest.mark.parametrize("strategy", ["salvage", "rebuild"])
+    def test_the_end_of_a_turn_that_is_nowhere_makes_no_turn_beyond_the_log(self, strategy: Strategy) -> None:
+        lost = record(
+            type="turn_completed", checkpoint_id="cp_42_1", event_end=45, success=True, completed_at=stamp(9)
+        )
+        content, evidence = data([*self.lines, lost]), Evidence(session_id=SID, last_sequence=30)
+        plan = plan_of(content, strategy, evidence)
+        assert plan.heads[0] == "cp_21_3" and "cp_42_1" not in plan.after.nodes
+        assert plan_of(content, strategy, evidence, "cp_21_3").content == data(self.lines)
+
+    def test_a_head_that_one_name_alone_tells_of_is_made_and_asked_about(self) -> None:
+        lost = json.dumps(moved("cp_21_3", "cp_9_9", "cp_21_3", 9)).encode()
+        plan = plan_of(data([*self.lines, lost]), evidence=Evidence(session_id=SID, last_sequence=30))
+        assert plan.heads[0] == "cp_9_9" and len(plan.heads) == 5
+        # Its ref, or its prompt in the log, is a second witness.
+        witness = Evidence({"cp_31_4": TREE}, SID, last_sequence=40)
+        ended = record(
+            type="turn_completed", checkpoint_id="cp_31_4", event_end=40, success=True, completed_at=stamp(9)
+        )
+        plan = plan_of(data([*self.lines, ended]), evidence=witness)
+        assert plan.heads == () and plan.after.head == "cp_31_4"
+
+    def test_a_redo_and_a_parent_that_are_nowhere_become_the_head(self) -> None:
+        evidence = Evidence(session_id=SID, last_sequence=40)
+        back = json.dumps(moved("cp_21_3", "cp_1_1", "cp_99_9", 9)).encode()
+        next_turn = self.lines[5].replace(b"cp_21_3", b"cp_31_4").replace(b": 21", b": 31")
+        lost = next_turn.replace(b'"parent": "cp_11_2"', b'"parent": "cp_99_8"')
+        plan = plan_of(data([*self.lines, back, lost]), evidence=evidence)
+        assert plan.heads == () and list(plan.after.nodes) == ["cp_1_1", "cp_11_2", "cp_21_3", "cp_31_4"]
+        assert plan.after.nodes["cp_31_4"].checkpoint.parent == "cp_1_1"
+        assert plan.after.redo is not None and plan.after.redo.head == "cp_21_3"
+        assert problems(plan.content) == []
 
     def test_a_later_record_that_tells_the_head_settles_it(self) -> None:
         more = [

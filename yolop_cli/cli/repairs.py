@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +15,7 @@ from yolop_cli.cli.findings import report_json, show_report
 from yolop_cli.cli.screen import Screen
 from yolop_cli.repairing import Repaired
 from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.places import Places
 from yolop_cli.timeline.findings import Report
 from yolop_cli.timeline.fold import TimelineState
 from yolop_cli.timeline.plans import NO_HEAD, STRATEGIES, Plan, Step, step_json
@@ -36,13 +39,15 @@ def run(invocation: Invocation, strategy: str, head: str | None, *, apply: bool)
     session = invocation.session()
     chosen = next(one for one in STRATEGIES if one == strategy)
     plan = repairing.plan(invocation.git, session, chosen, head)
-    if not apply:
-        invocation.screen.result(_json(session, plan), lambda: _show(invocation.screen, session, plan))
-        return 1 if plan.changes or plan.heads else 0
-    done = repairing.carry_out(session, plan)
+    again = _again(invocation)
+    if not apply and (plan.changes or plan.heads):
+        invocation.screen.result(_json(session, plan), lambda: _show(invocation.screen, session, plan, again))
+        return 1
+    done = repairing.carry_out(session, plan) if apply else Repaired(plan, False, None, 0)
     report = check_session(invocation.git, session)
     invocation.screen.result(
-        _json(session, plan, done, report), lambda: _show_done(invocation.screen, session, done, report)
+        _json(session, plan, done, report),
+        lambda: _show_done(invocation.screen, session, done, report, again),
     )
     return 1 if report.errors else 0
 
@@ -60,6 +65,7 @@ def _json(
         "before": _state_json(plan.before),
         "after": _state_json(plan.after),
         "heads": [name or NO_HEAD for name in plan.heads],
+        "rebuildable": plan.rebuildable,
         "set_aside": {"pieces": len(plan.rejected), "bytes": sum(map(len, plan.rejected))},
         "backup": None if done is None or done.backup is None else paths.to_json(done.backup),
         "rejected": paths.to_json(session.rejected) if plan.rejected else None,
@@ -78,25 +84,44 @@ def _state_json(state: TimelineState) -> dict[str, Any]:
     }
 
 
-def _show(screen: Screen, session: SessionDirectory, plan: Plan) -> None:
-    if not plan.changes and not plan.heads:
-        screen.line(f"{session.id}: nothing to repair, {text.count(plan.records, 'record')}")
-        return
+def _show(screen: Screen, session: SessionDirectory, plan: Plan, again: str) -> None:
     screen.line(f"Plan to repair {text.path(session.timeline)} ({plan.strategy}):", bold=True)
     _show_steps(screen, plan)
     screen.line()
     _show_states(screen, plan)
     screen.line()
     if plan.heads:
-        _show_heads(screen, plan)
+        _show_heads(screen, plan, again)
         return
+    _show_rebuildable(screen, plan, again)
     screen.line("Nothing is thrown away: the file as it is now is kept beside the new one as")
     screen.line("timeline.jsonl.bak-TIME, and what is set aside goes to timeline.rejected.jsonl.")
-    screen.line("To do it: yolop-cli timeline repair --apply" + _again(plan))
+    screen.line(f"To do it: yolop-cli timeline repair{again}{_strategy(plan)} --apply")
 
 
-def _again(plan: Plan) -> str:
+def _again(invocation: Invocation) -> str:
+    """The options that lead to the same session when the command is typed again."""
+    given = ""
+    places = invocation.places
+    if places.sessions != Places.of(places.environ, places.here).sessions:
+        given += f" --sessions-dir {shlex.quote(os.fspath(places.sessions))}"
+    if invocation.named is not None:
+        given += f" -s {shlex.quote(invocation.named)}"
+    return text.clean(given)
+
+
+def _strategy(plan: Plan) -> str:
     return "" if plan.strategy == "salvage" else f" --strategy {plan.strategy}"
+
+
+def _show_rebuildable(screen: Screen, plan: Plan, again: str) -> None:
+    if plan.rebuildable:
+        turns = text.count(plan.rebuildable, "turn")
+        screen.line(
+            f"No turn is left in the file, but refs and the event log still tell of {turns}.", fg="yellow"
+        )
+        screen.line(f"To bring them back: yolop-cli timeline repair{again} --strategy rebuild")
+        screen.line()
 
 
 def _show_steps(screen: Screen, plan: Plan) -> None:
@@ -134,7 +159,7 @@ def _redo(state: TimelineState) -> str:
     return "-" if state.redo is None else state.redo.head or "the start"
 
 
-def _show_heads(screen: Screen, plan: Plan) -> None:
+def _show_heads(screen: Screen, plan: Plan, again: str) -> None:
     screen.line("The damage hides where the conversation stood. It may be at:", fg="yellow")
     for name in plan.heads:
         if name is None:
@@ -142,10 +167,10 @@ def _show_heads(screen: Screen, plan: Plan) -> None:
             continue
         prompt = text.clip(plan.after.nodes[name].checkpoint.prompt, 60) if name in plan.after.nodes else ""
         screen.line(f"  {text.clean(name):<16}{prompt}")
-    screen.line(f"Choose one: yolop-cli timeline repair{_again(plan)} --head ID --apply")
+    screen.line(f"Choose one: yolop-cli timeline repair{again}{_strategy(plan)} --head ID --apply")
 
 
-def _show_done(screen: Screen, session: SessionDirectory, done: Repaired, report: Report) -> None:
+def _show_done(screen: Screen, session: SessionDirectory, done: Repaired, report: Report, again: str) -> None:
     if not done.changed:
         screen.line(f"{session.id}: nothing to repair, {text.count(done.plan.records, 'record')}")
     else:
@@ -156,4 +181,5 @@ def _show_done(screen: Screen, session: SessionDirectory, done: Repaired, report
             pieces = text.count(done.rejected, "piece")
             screen.line(f"set aside: {pieces} in {text.path(session.rejected)}")
         screen.line(f"head {done.plan.after.head or '-'}")
+    _show_rebuildable(screen, done.plan, again)
     show_report(screen, report)

@@ -98,7 +98,7 @@ class _Desk:
         message = "the head moves to a checkpoint with a damaged letter; it may be one of several"
         self.salvaged.steps.append(Step("aside", message, slot.chunk.line, None, "head_moved"))
         # No line: it took effect, also when it is the last one.
-        self.salvaged.items[slot.position] = Lost(Piece("object", data, ((0, 0),), 0), torn=False)
+        self.salvaged.items[slot.position] = Lost(Piece("object", data, ((0, 0),), 0), torn=False, whole=True)
 
     def ids(self) -> None:
         """Ids that nothing before has, one letter from one that something before has."""

@@ -121,6 +121,8 @@ RULES: dict[str, Rule] = {
     "bad-tree": Rule("error", "a snapshot whose tree is no object id"),
     "parent-missing": Rule("error", "a checkpoint whose parent was never created"),
     "parent-cycle": Rule("error", "a checkpoint that is its own ancestor"),
+    "journal-lost": Rule("error", "no checkpoint in the journal, though refs or the event log tell of turns"),
+    "journal-absent": Rule("warning", "no journal, as in a session older than checkpoints"),
     "completed-unknown": Rule("error", "the end of a turn that never began"),
     "head-unknown": Rule("error", "the head moves to a checkpoint that was never created"),
     "redo-unknown": Rule("error", "redo would go to a checkpoint that was never created"),

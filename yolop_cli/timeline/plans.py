@@ -47,7 +47,7 @@ class Evidence:
 
     ``references`` are the private refs by name, ``prompts`` the prompts of the log with their sequences,
     ``answers`` the sequences of the agent's messages. ``capture`` is how snapshots were taken when no record
-    tells.
+    tells. ``refs_known`` is False when the refs could not be read, so that none of them is known to be gone.
     """
 
     references: Mapping[str, str] = field(default_factory=dict)
@@ -56,13 +56,15 @@ class Evidence:
     answers: tuple[int, ...] = ()
     last_sequence: int | None = None
     capture: str | None = None
+    refs_known: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
     """A repair of one timeline. ``heads`` are the heads that are possible when nothing says which it is.
 
-    ``source`` is what it is a repair of; None when there is no file.
+    ``source`` is what it is a repair of; None when there is no file. ``rebuildable`` is how many turns the
+    strategy ``rebuild`` would bring back where this plan has none.
     """
 
     strategy: Strategy
@@ -73,6 +75,7 @@ class Plan:
     before: TimelineState
     after: TimelineState
     heads: tuple[str | None, ...] = ()
+    rebuildable: int = 0
 
     @property
     def content(self) -> bytes:

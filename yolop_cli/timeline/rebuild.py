@@ -123,7 +123,12 @@ def _missing(state: TimelineState, items: Sequence[Chunk | Lost], evidence: Evid
     mentioned = sorted({name for record in _records(items) for name in _names(record)})
     for name in [*evidence.references, *mentioned]:
         start = ids.event_start_of(name)
-        if start is not None and name not in state.nodes and start not in found:
+        beyond = (
+            name not in evidence.references
+            and start is not None
+            and start > (evidence.last_sequence or start)
+        )
+        if start is not None and name not in state.nodes and start not in found and not beyond:
             found[start] = _Turn(start, name, evidence.references.get(name))
     _add_prompts(found, state, evidence)
     starts = sorted({*found, *_starts(state)})

@@ -6,14 +6,14 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
-from yolop_cli import journal
+from yolop_cli import ids, journal
 from yolop_cli.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import rebuild
 from yolop_cli.timeline.correct import correct
 from yolop_cli.timeline.fold import TimelineState, fold
 from yolop_cli.timeline.plans import NO_HEAD, Chunk, Evidence, Plan, Step, Strategy
-from yolop_cli.timeline.records import HeadMoved, to_line, type_name
+from yolop_cli.timeline.records import HeadMoved, RedoCleared, to_line, type_name
 from yolop_cli.timeline.salvage import Salvaged, salvage
 from yolop_cli.timeline.settle import settle
 
@@ -36,6 +36,9 @@ def plan(
         if not further.changes:
             break
         chosen = _followed_by(chosen, further)
+    if strategy != "rebuild" and not chosen.after.nodes:
+        rebuilt = plan(source, "rebuild", evidence, now)
+        chosen = replace(chosen, rebuildable=len(rebuilt.after.nodes))
     return chosen if head is None else _with_head(chosen, head, now)
 
 
@@ -44,7 +47,9 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
     counting = [line for line in lines if not journal.is_blank(line.data)]
     before = timeline_file.of_lines(counting).state
     if strategy == "truncate":
-        return _plan(source, strategy, _truncated(source or b"", lines), before)
+        cut = _truncated(source or b"", lines)
+        _without_dead_redo(cut, evidence, now)
+        return _plan(source, strategy, cut, before)
     salvaged = salvage(lines)
     correct(salvaged, evidence)
     at_end = False
@@ -55,7 +60,23 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
     settled = settle(salvaged.items, evidence, now, counting[-1].number if counting else None)
     possible = settled.heads or (_leaves(settled.folding.state) if at_end else ())
     salvaged.items, salvaged.steps = list(settled.chunks), [*salvaged.steps, *settled.steps]
+    salvaged.rejected.extend(settled.rejected)
+    _without_dead_redo(salvaged, evidence, now)
     return _plan(source, strategy, salvaged, before, possible)
+
+
+def _without_dead_redo(salvaged: Salvaged, evidence: Evidence, now: str) -> None:
+    """Clear a redo whose recovery ref is gone: that ref is deleted only once the redo is used up or void."""
+    records = (item.record for item in salvaged.items if isinstance(item, Chunk) and item.record is not None)
+    redo = fold(records).redo
+    reference = redo.snapshot.reference if redo is not None and redo.snapshot is not None else None
+    if reference is None or not evidence.refs_known:
+        return
+    if ids.reference_name(evidence.session_id, reference) not in evidence.references:
+        cleared = RedoCleared(now)
+        salvaged.items.append(Chunk(to_line(cleared) + b"\n", cleared))
+        message = "redo is used up or void: the ref of the files that it would bring back is gone"
+        salvaged.steps.append(Step("insert", message, record_type=type_name(cleared)))
 
 
 def _plan(

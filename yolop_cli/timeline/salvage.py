@@ -18,6 +18,7 @@ from yolop_cli.timeline.records import (
     CheckpointCreated,
     Parsed,
     Record,
+    TurnCompleted,
     parse,
     type_name,
 )
@@ -36,10 +37,14 @@ _TYPES_BY_FIELD = (
 
 @dataclass(frozen=True)
 class Lost:
-    """A record that cannot be read any more; ``torn`` when it was never written to its end."""
+    """A record that cannot be read any more.
+
+    ``torn`` when another begins right after half of it; ``whole`` when it was written to its end.
+    """
 
     piece: Piece
     torn: bool
+    whole: bool = False
 
 
 @dataclass
@@ -140,7 +145,7 @@ def _block(found: Salvaged, block: Block, whole: set[Record]) -> None:
             found.steps.append(_step("correct", message, piece, type_name(parsed.record)))
             _keep(found, spelled[0], parsed, piece.line, piece.offset)
             continue
-        _set_aside(found, piece, following)
+        _set_aside(found, piece, following, ended=block.lines[-1].terminated)
 
 
 def _how_kept(block: Block, piece: Piece) -> Iterable[Step]:
@@ -156,13 +161,17 @@ def _how_kept(block: Block, piece: Piece) -> Iterable[Step]:
         yield _step("trim", "what stands beside it on its line is taken out", piece, kind)
 
 
-def _set_aside(found: Salvaged, piece: Piece, following: Piece | None) -> None:
+def _set_aside(found: Salvaged, piece: Piece, following: Piece | None, *, ended: bool) -> None:
     glued = following is not None and following.kind == "record" and following.offset == piece.end
     torn = glued and piece.kind == "fragment" and objects.START.match(piece.data) is not None
     found.rejected.append(piece.data)
     found.steps.append(_step("aside", _why_aside(piece, torn), piece, likely_type(piece)))
     if piece.kind == "fragment" or (piece.kind == "object" and likely_type(piece) is not None):
-        found.items.append(Lost(piece, torn))
+        found.items.append(Lost(piece, torn, whole=piece.kind == "object" or (ended and _is_closed(piece))))
+
+
+def _is_closed(piece: Piece) -> bool:
+    return piece.data.rstrip().endswith(b"}")
 
 
 def _why_aside(piece: Piece, torn: bool) -> str:
@@ -175,7 +184,7 @@ def _why_aside(piece: Piece, torn: bool) -> str:
         case "blank" | "text":
             return f"{size} that are no part of a record"
         case "fragment" if torn:
-            return f"half a record ({size}), written again or given up after a crash"
+            return f"half a record ({size}); another begins right after it"
         case "fragment":
             return f"part of a record ({size}); the rest of it is nowhere in the file"
         case _:
@@ -184,23 +193,53 @@ def _why_aside(piece: Piece, torn: bool) -> str:
 
 
 def _drop_repeats(found: Salvaged) -> None:
-    """Set aside a record that was written twice: a checkpoint anywhere, any other right after itself."""
-    created: set[Record] = set()
+    """Set aside what was written twice: a checkpoint anywhere, any other record right after itself.
+
+    A second checkpoint of a known id is set aside too, and with it the end of its turn.
+    """
+    seen = _Seen()
     items: list[Chunk | Lost] = []
-    previous: Record | None = None
     for item in found.items:
         record = item.record if isinstance(item, Chunk) else None
-        if isinstance(item, Chunk) and record is not None:
-            if record == previous or record in created:
-                found.rejected.append(item.data.removesuffix(b"\n"))
-                message = "the same record was written before; once is enough"
-                found.steps.append(Step("aside", message, item.line, None, type_name(record)))
-                continue
-            previous = record
-            if isinstance(record, CheckpointCreated):
-                created.add(record)
-        items.append(item)
+        message = seen.objection(record) if record is not None else None
+        if isinstance(item, Chunk) and record is not None and message is not None:
+            found.rejected.append(item.data.removesuffix(b"\n"))
+            found.steps.append(Step("aside", message, item.line, None, type_name(record)))
+        else:
+            items.append(item)
     found.items = items
+
+
+@dataclass
+class _Seen:
+    """The records that were kept so far, as far as they may be repeated."""
+
+    previous: Record | None = None
+    created: dict[str, Record] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    second: str | None = None
+
+    def _is_created(self, record: Record) -> bool:
+        return isinstance(record, CheckpointCreated) and self.created.get(record.id) == record
+
+    def objection(self, record: Record) -> str | None:
+        """Why the next record is to be left out; None when it is kept."""
+        if record == self.previous or self._is_created(record):
+            return "the same record was written before; once is enough"
+        match record:
+            case CheckpointCreated():
+                self.second = record.id if record.id in self.created else None
+                if self.second is not None:
+                    return f"another checkpoint {record.id} was created before, and that one stays as it is"
+                self.created[record.id] = record
+            case TurnCompleted() if record.checkpoint_id == self.second and self.second in self.ended:
+                return f"it ends the second {self.second}; the turn of the first had ended before"
+            case TurnCompleted():
+                self.ended.add(record.checkpoint_id)
+            case _:
+                pass
+        self.previous = record
+        return None
 
 
 def _step(action: str, message: str, piece: Piece, kind: str | None) -> Step:

@@ -15,6 +15,7 @@ from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding
 from yolop_cli.timeline.fold import Folding, TimelineState
 from yolop_cli.timeline.log import LogFacts
+from yolop_cli.timeline.plans import Evidence
 from yolop_cli.timeline.records import (
     CheckpointCreated,
     HeadMoved,
@@ -24,7 +25,9 @@ from yolop_cli.timeline.records import (
 )
 
 _REPAIR = "yolop-cli timeline repair"
-_MAKES = f"{_REPAIR} makes it again from what is left of it"
+_MAKES = f"{_REPAIR} makes it again from what is left of it, or sets aside what names it"
+_FORK = f"{_REPAIR} cuts a cycle; else `yolop-cli session fork --at ID` keeps what comes before"
+_REBUILD = f"{_REPAIR} --strategy rebuild makes its records again"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class _Walk:
         self.folding = Folding()
         self.created: dict[str, Entry] = {}
         self.completed: set[str] = set()
+        self.orphans: list[tuple[Entry, str, str]] = []
         self.highest_start: tuple[int, str] | None = None
 
     def entry(self, entry: Entry) -> None:
@@ -73,6 +77,7 @@ class _Walk:
 
     def finish(self) -> None:
         state = self.folding.state
+        self._orphans()
         self._cycles(state)
         self._ranges(state)
         for name, node in state.nodes.items():
@@ -95,11 +100,10 @@ class _Walk:
                 "duplicate-id",
                 f"{record.id} was created on line {first} already",
                 entry,
-                _same(entry, self.created[record.id]),
+                f"{_REPAIR} keeps the first and sets this one aside",
             )
         if record.parent is not None and record.parent != record.id and record.parent not in self.created:
-            message = f"the parent of {record.id}, {record.parent}, is not created before it"
-            self._add("parent-missing", message, entry, _MAKES)
+            self.orphans.append((entry, record.id, record.parent))
         elif record.parent != self._effective_head():
             head = self._effective_head() or "nothing"
             message = f"{record.id} begins at {record.parent or 'nothing'}, but the head was {head}"
@@ -175,6 +179,11 @@ class _Walk:
                 entry,
             )
 
+    def _orphans(self) -> None:
+        for entry, name, parent in self.orphans:
+            message = f"the parent of {name}, {parent}, is not created before it"
+            self._add("parent-missing", message, entry, _FORK if parent in self.created else _MAKES)
+
     def _cycles(self, state: TimelineState) -> None:
         sound: set[str] = set()
         for name in state.nodes:
@@ -185,7 +194,8 @@ class _Walk:
                 step = state.nodes[step].checkpoint.parent
             if step is not None and step in path:
                 message = f"{step} is its own ancestor"
-                self._add("parent-cycle", message, self.created[step])
+                fix = f"{_REPAIR} takes the head at that moment for its parent"
+                self._add("parent-cycle", message, self.created[step], fix)
             sound.update(path)
 
     def _ranges(self, state: TimelineState) -> None:
@@ -206,8 +216,25 @@ class _Walk:
                 end, owner = stop, checkpoint.id
 
 
-def _same(entry: Entry, first: Entry) -> str | None:
-    return f"{_REPAIR} keeps one of them" if entry.record == first.record else None
+def check_loss(
+    evidence: Evidence, *, baseline_end: int | None, is_there: bool, records: int
+) -> Iterator[Finding]:
+    """Whether a journal without a checkpoint has lost what others still tell of.
+
+    A ref alone, above the log's last event, is that of a first turn that a crash kept from its record. A
+    session older than checkpoints has a log and no journal.
+    """
+    starts = [start for name in evidence.references if (start := ids.event_start_of(name)) is not None]
+    lost = len(starts) > 1 or any(start <= (evidence.last_sequence or 0) for start in starts)
+    prompts = sum(sequence > (baseline_end or 0) for sequence, _ in evidence.prompts)
+    refs = f"{len(starts)} {'ref' if len(starts) == 1 else 'refs'}"
+    turns = f"{prompts} {'prompt' if prompts == 1 else 'prompts'}"
+    if lost or (prompts and is_there and not records):
+        what = "holds no checkpoint" if is_there else "is gone"
+        message = f"the journal {what}, though there are {refs} of checkpoints and {turns} in the log"
+        yield Finding("journal-lost", message, fix=_REBUILD)
+    elif prompts and not is_there:
+        yield Finding("journal-absent", f"there is no journal, and {turns} in the log", fix=_REBUILD)
 
 
 def check_log(entries: Iterable[Entry], state: TimelineState, log: LogFacts) -> Iterator[Finding]:
@@ -296,8 +323,11 @@ def _snapshot_findings(
 
     reference = snapshot.reference
     if reference is not None and reference not in facts.references:
-        what = "cannot put files back" if missing == "recovery-missing" else "is conversation-only now"
-        yield finding(missing, f"the ref of {name} is gone: it {what}")
+        if missing == "recovery-missing":
+            fix = f"{_REPAIR} clears the redo"
+            yield finding(missing, f"the ref of {name} is gone: it cannot put files back", fix)
+        else:
+            yield finding(missing, f"the ref of {name} is gone: it is conversation-only now")
         return
     if reference is not None and facts.references[reference] != snapshot.tree:
         found = facts.references[reference][:12]

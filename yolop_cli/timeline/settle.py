@@ -2,17 +2,19 @@
 
 Three rules of the format page decide what a lost record must have said. The parent of a checkpoint is the
 head when its turn began. A turn that is still open when another begins has ended just before it. A
-checkpoint's id carries the start of its events. Nothing else is made up: when a lost record could
-have moved the head and no later record tells where to, every possible head is named and none is chosen.
+checkpoint's id carries the start of its events. Nothing else is made up, and no turn beyond the end of the
+log. When a record that is lost, or that names what is nowhere, could have moved the head and no later
+record tells where to, every possible head is named and none is chosen.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from yolop_cli import ids
+from yolop_cli.timeline import objects
 from yolop_cli.timeline.fold import Folding
 from yolop_cli.timeline.plans import Chunk, Evidence, Step
 from yolop_cli.timeline.records import (
@@ -24,6 +26,7 @@ from yolop_cli.timeline.records import (
     Snapshot,
     TurnCompleted,
     is_timestamp,
+    parse,
     to_line,
     type_name,
 )
@@ -31,6 +34,7 @@ from yolop_cli.timeline.salvage import Lost, likely_type
 from yolop_cli.timeline.scan import Piece, legible
 from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
+_MOVE = b'{"type":"head_moved"'
 LOST_REASON = "the checkpoint's record was damaged; what could be read of it was written again"
 
 
@@ -42,19 +46,23 @@ class Settled:
     steps: tuple[Step, ...]
     heads: tuple[str | None, ...]
     folding: Folding
+    rejected: tuple[bytes, ...] = ()
 
 
 def settle(items: Sequence[Chunk | Lost], evidence: Evidence, now: str, last_line: int | None) -> Settled:
     """Fill the gaps that lost records left. ``last_line`` is the last line that counts: what was lost
-    there never took effect. Pure."""
+    at its end never took effect, unless it moved the head and was written whole. Pure."""
     walk = _Walk(evidence, now, items)
+    last = max(
+        (index for index, item in enumerate(items) if isinstance(item, Chunk) and item.record), default=-1
+    )
     for index, item in enumerate(items):
         if isinstance(item, Lost):
-            walk.lost(item, at_end=item.piece.line == last_line)
+            walk.lost(item, at_end=item.piece.line == last_line and index > last)
         else:
             walk.chunk(item, items[index + 1 :])
     walk.close_legibly()
-    return Settled(tuple(walk.chunks), tuple(walk.steps), walk.heads(), walk.folding)
+    return Settled(tuple(walk.chunks), tuple(walk.steps), walk.heads(), walk.folding, tuple(walk.rejected))
 
 
 @dataclass
@@ -69,11 +77,17 @@ class _Walk:
     gap: list[Piece] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    rejected: list[bytes] = field(default_factory=list)
+    # Whether the head is one that nothing but a single record tells of, or was to be one that is nowhere.
+    doubt: bool = False
     time: str | None = None
 
     def __post_init__(self) -> None:
-        records = (item.record for item in self.items if isinstance(item, Chunk))
-        self.known = {record.id for record in records if isinstance(record, CheckpointCreated)}
+        for item in self.items:
+            if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated):
+                self.parents.setdefault(item.record.id, item.record.parent)
+        self.known = set(self.parents)
         snapshots = [
             item.record.snapshot
             for item in self.items
@@ -83,31 +97,42 @@ class _Walk:
 
     def lost(self, item: Lost, *, at_end: bool) -> None:
         self.pieces.append(item.piece)
-        if not item.torn and not at_end:
+        moved = _may_have_moved(item.piece)
+        if (item.whole and moved) if at_end else (moved or not item.torn):
             self.gap.append(item.piece)
 
     def chunk(self, chunk: Chunk, rest: Sequence[Chunk | Lost]) -> None:
+        target = _target(chunk.record)
+        if target is not None and not self._is_or_can_be_made(target):
+            self._set_aside(chunk, target)
+            return
+        made_up = target is not None and target not in self.known and not self._has_trace(target)
         record = chunk.record
         match record:
             case CheckpointCreated():
                 self._end_pending(record.id, record.event_start - 1, record.created_at)
-                self._require(record.parent)
+                chunk = self._rooted(chunk, record)
+                parent = _parent_of(chunk)
+                self._require(parent)
                 self._begin(record)
                 self._end_pending(record.id, record.event_start - 1, record.created_at)
-                self._move_to(record)
+                self._move_to(record, parent)
             case TurnCompleted():
                 self._require(record.checkpoint_id)
             case HeadMoved():
                 end = _end_before(rest, self.evidence)
                 self._end_pending(None, end, record.moved_at)
+                chunk = self._with_known_redo(chunk, record)
                 for checkpoint_id in (record.from_head, record.to, record.redo_head):
-                    self._require(checkpoint_id)
+                    if checkpoint_id is not None and self._is_or_can_be_made(checkpoint_id):
+                        self._require(checkpoint_id)
                 self._end_pending(None, end, record.moved_at)
             case _:
                 pass
         self._add(chunk)
         if isinstance(record, CheckpointCreated | TurnCompleted | HeadMoved):
             self.gap.clear()
+            self.doubt = made_up
 
     def close_legibly(self) -> None:
         """End the pending turn as its own damaged record says, when enough of that can be read."""
@@ -120,7 +145,10 @@ class _Walk:
 
     def heads(self) -> tuple[str | None, ...]:
         state = self.folding.state
+        everywhere = dict.fromkeys([*reversed(list(state.nodes)), None])
         possible: dict[str | None, None] = {state.head: None}
+        if self.doubt:
+            possible.update(everywhere)
         for piece in self.gap:
             kind = likely_type(piece)
             if kind in ("initialized", "redo_cleared", "checkpoint_created"):
@@ -130,12 +158,71 @@ class _Walk:
                 if state.pending is None and named in state.nodes:
                     possible[named] = None
                 continue
-            target = _legible_or_null(piece, "to") if kind == "head_moved" else None
-            if target is not None and (target[0] is None or target[0] in state.nodes):
-                possible[target[0]] = None
+            targets = _targets(piece) if kind == "head_moved" else []
+            if targets and all(target is None or target in state.nodes for target in targets):
+                possible.update(dict.fromkeys(targets))
             else:
-                possible.update(dict.fromkeys([*reversed(list(state.nodes)), None]))
+                possible.update(everywhere)
         return tuple(possible) if len(possible) > 1 else ()
+
+    def _set_aside(self, chunk: Chunk, target: str) -> None:
+        """Leave out a record that makes the head a checkpoint that is nowhere."""
+        kind = type_name(chunk.record) if chunk.record is not None else None
+        message = f"nothing else knows {target}, and the event log ends before it: the head cannot be there"
+        self.rejected.append(chunk.data.removesuffix(b"\n"))
+        self.steps.append(Step("aside", message, chunk.line, None, kind))
+        self.doubt = True
+
+    def _rooted(self, chunk: Chunk, record: CheckpointCreated) -> Chunk:
+        """The record with the head as its parent when its own is nowhere, or leads back to it."""
+        parent = record.parent
+        if parent is None or (self._is_or_can_be_made(parent) and not self._is_its_own_ancestor(record)):
+            return chunk
+        head = self.folding.state.head
+        why = "is its own descendant" if parent in self.known else "is nowhere"
+        message = f"its parent is {head or 'nothing'}, the head when it began; {parent} {why}"
+        if len(self.heads()) > 1:
+            message += ". This is a guess, since the damage before it hides the head"
+        return self._corrected(chunk, "parent", head, message)
+
+    def _is_its_own_ancestor(self, record: CheckpointCreated) -> bool:
+        """Whether a parent that is only created later leads back to the checkpoint: there a cycle is cut."""
+        step, seen = record.parent, set[str]()
+        if step in self.folding.state.nodes and step != record.id:
+            return False
+        while step is not None and step != record.id and step not in seen:
+            seen.add(step)
+            step = self.parents.get(step)
+        return step == record.id
+
+    def _with_known_redo(self, chunk: Chunk, record: HeadMoved) -> Chunk:
+        redo, head = record.redo_head, self.folding.state.head
+        if redo is None or self._is_or_can_be_made(redo):
+            return chunk
+        message = f"redo goes to {head or 'the start'}, where the head was; {redo} is nowhere"
+        return self._corrected(chunk, "redo_head", head, message)
+
+    def _corrected(self, chunk: Chunk, key: str, value: str | None, message: str) -> Chunk:
+        line = chunk.data.removesuffix(b"\n")
+        data = objects.replaced(line, (key,), value)
+        record = parse(data).record
+        self.rejected.append(line)
+        self.steps.append(Step("correct", message, chunk.line, None, type_name(record)))
+        return replace(chunk, data=data + b"\n", record=record)
+
+    def _is_or_can_be_made(self, checkpoint_id: str) -> bool:
+        """Whether a checkpoint is there, or something tells of it and the log reaches to it."""
+        last = self.evidence.last_sequence
+        if checkpoint_id in self.known or last is None or self._has_trace(checkpoint_id):
+            return True
+        return self._event_start(checkpoint_id, None) <= last
+
+    def _has_trace(self, checkpoint_id: str) -> bool:
+        """Whether more than the one name tells of a checkpoint: its damaged record, its ref, its prompt."""
+        if self._piece_of(checkpoint_id) is not None or checkpoint_id in self.evidence.references:
+            return True
+        start = ids.event_start_of(checkpoint_id)
+        return any(sequence == start for sequence, _ in self.evidence.prompts)
 
     def _end_pending(self, beginning: str | None, event_end: int | None, time: str) -> None:
         state = self.folding.state
@@ -161,13 +248,11 @@ class _Walk:
             message = f"the conversation up to event {wanted} comes before the first turn"
             self._make(Initialized(wanted, first.created_at), message)
 
-    def _move_to(self, record: CheckpointCreated) -> None:
+    def _move_to(self, record: CheckpointCreated, parent: str | None) -> None:
         head = self.folding.state.head
-        if self.gap and head != record.parent:
-            moved = HeadMoved(head, record.parent, head, None, record.created_at)
-            self._make(
-                moved, f"the head was {record.parent or 'before the first turn'} when {record.id} began"
-            )
+        if (self.gap or self.doubt) and head != parent:
+            moved = HeadMoved(head, parent, head, None, record.created_at)
+            self._make(moved, f"the head was {parent or 'before the first turn'} when {record.id} began")
 
     def _require(self, checkpoint_id: str | None) -> None:
         """Make a checkpoint that later records name and that is nowhere to be found."""
@@ -252,6 +337,36 @@ class _Walk:
         if chunk.record is not None:
             self.folding.add(chunk.record)
             self.time = _time_of(chunk.record)
+
+
+def _target(record: Record | None) -> str | None:
+    """The checkpoint that a record makes the head."""
+    match record:
+        case TurnCompleted():
+            return record.checkpoint_id
+        case HeadMoved():
+            return record.to
+        case _:
+            return None
+
+
+def _parent_of(chunk: Chunk) -> str | None:
+    return chunk.record.parent if isinstance(chunk.record, CheckpointCreated) else None
+
+
+def _may_have_moved(piece: Piece) -> bool:
+    """Whether what is left of a record is, or may be, the beginning of a move of the head."""
+    kind = likely_type(piece)
+    begun = piece.data.translate(None, b" \t")[: len(_MOVE)]
+    return kind == "head_moved" or (kind is None and _MOVE.startswith(begun))
+
+
+def _targets(piece: Piece) -> list[str | None]:
+    """Where a damaged move of the head says that it goes; more than one place when the field is repeated."""
+    fields = re.findall(rb'"to"[ \t]*:[ \t]*(?:null\b|"(?:[^"\\\x00-\x1f]|\\.)*")?', piece.data)
+    parts = (replace(piece, data=each) for each in fields)
+    found = [_legible_or_null(part, "to") for part in parts]
+    return [one[0] for one in found if one is not None] if None not in found else []
 
 
 def _end_before(rest: Iterable[Chunk | Lost], evidence: Evidence) -> int | None:
