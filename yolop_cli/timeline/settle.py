@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from yolop_cli import ids
 from yolop_cli.timeline import objects
 from yolop_cli.timeline.fold import Folding
+from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.plans import Chunk, Evidence, Step
 from yolop_cli.timeline.records import (
     CheckpointCreated,
@@ -31,7 +32,7 @@ from yolop_cli.timeline.records import (
     type_name,
 )
 from yolop_cli.timeline.salvage import Lost, likely_type
-from yolop_cli.timeline.scan import Piece, legible
+from yolop_cli.timeline.scan import legible
 from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
 _MOVE = b'{"type":"head_moved"'
@@ -141,7 +142,8 @@ class _Walk:
             start = self.folding.state.nodes[pending].checkpoint.event_start
             record = _completion(self.pieces, pending, start)
             if record is not None:
-                self._make(record, f"the end of turn {pending}, as its damaged record says")
+                how = "" if record.success else ", as failed"
+                self._make(record, f"the end of turn {pending}{how}, from its damaged record")
 
     def heads(self) -> tuple[str | None, ...]:
         state = self.folding.state
@@ -235,7 +237,7 @@ class _Walk:
         if record is None and end is not None:
             record = TurnCompleted(pending, end, False, time)
         if record is not None:
-            how = "" if record.success else ", as one that did not succeed"
+            how = "" if record.success else ", as failed"
             self._make(record, f"the end of turn {pending}{how}; it was still open when the next began")
 
     def _begin(self, first: CheckpointCreated) -> None:
