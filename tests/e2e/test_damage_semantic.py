@@ -90,7 +90,7 @@ RECORDS: dict[str, tuple[Callable[[list[dict[str, Any]]], Any], str]] = {
     "no parent": (lambda lines: lines[5].update(parent=None), "parent-not-head"),
     "a gap after the baseline": (lambda lines: lines[1].update(event_start=2), "baseline-gap"),
     "dotted": (lambda lines: lines[2].update(type="turn.completed"), "dotted-type"),
-    "a damaged key": (lambda lines: lines[3].update(parent=None, qarent="cp_1_1"), "damaged-key"),
+    "a damaged key": (lambda lines: lines[3].update(qarent=lines[3].pop("parent")), "damaged-key"),
     "an unknown field": (lambda lines: lines[3].update(colour="red"), "unknown-field"),
 }
 
