@@ -99,7 +99,9 @@ class _Walk:
     def lost(self, item: Lost, *, at_end: bool) -> None:
         self.pieces.append(item.piece)
         moved = _may_have_moved(item.piece)
-        if (item.whole and moved) if at_end else (moved or not item.torn):
+        # A redo whose ref is gone was used up: half a move at the end may well have taken effect.
+        durable = item.whole or self.evidence.lacks_redo(self.folding.state)
+        if (durable and moved) if at_end else (moved or not item.torn):
             self.gap.append(item.piece)
 
     def chunk(self, chunk: Chunk, rest: Sequence[Chunk | Lost]) -> None:
