@@ -256,6 +256,16 @@ def test_a_redo_whose_files_are_gone_is_cleared(undone: Sandbox, strategy: str) 
     assert undone.cli("timeline", "repair", "--json").json["changes"] is False
 
 
+def test_half_a_redo_whose_files_are_gone_asks_for_the_head(undone: Sandbox) -> None:
+    before = undone.timeline.read_bytes()
+    undone.redo("--mode", "both", "--yes")
+    undone.private(undone.timeline, undone.timeline.read_bytes()[: len(before) + 60])
+    plan = undone.cli("timeline", "repair", "--json", code=1).json
+    assert len(plan["heads"]) > 1
+    undone.cli("timeline", "repair", "--head", plan["heads"][1], "--apply")
+    undone.cli("timeline", "validate")
+
+
 def test_a_redo_whose_files_are_there_stays(undone: Sandbox) -> None:
     assert undone.cli("timeline", "repair", "--json").json["changes"] is False
 

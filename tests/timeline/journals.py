@@ -253,6 +253,26 @@ DAMAGE: dict[str, tuple[Callable[[list[bytes]], bytes], str, str, int]] = {
         "corrupt",
         0,
     ),
+    "two writers in turn": (
+        lambda lines: data(
+            [*lines[:2], lines[2][:54] + lines[3][:48] + lines[2][54:] + lines[3][48:], *lines[4:]]
+        ),
+        "interleaved-record",
+        "corrupt",
+        0,
+    ),
+    "another program's line inside a record": (
+        _at(2, lambda line: line[:54] + b"warning: something\n" + line[54:]),
+        "interleaved-record",
+        "corrupt",
+        0,
+    ),
+    "another program's words inside a record": (
+        _at(2, lambda line: line[:54] + b"Killed by signal 9." + line[54:]),
+        "interleaved-record",
+        "corrupt",
+        0,
+    ),
     "foreign blanks": (_at(2, lambda line: b"\xc2\xa0\n" + line), "foreign-blank", "corrupt", 0),
     "vertical tab": (_at(2, lambda line: b"\x0b\n" + line), "foreign-blank", "corrupt", 0),
     "unknown type": (

@@ -17,6 +17,7 @@ from typing import TypeVar
 from yolop_cli import ids
 from yolop_cli.timeline import objects
 from yolop_cli.timeline.fold import Folding, TimelineState
+from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.plans import Chunk, Evidence, Step
 from yolop_cli.timeline.records import (
     CheckpointCreated,
@@ -30,7 +31,6 @@ from yolop_cli.timeline.records import (
     type_name,
 )
 from yolop_cli.timeline.salvage import Lost, Salvaged
-from yolop_cli.timeline.scan import Piece
 from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
 R = TypeVar("R", CheckpointCreated, TurnCompleted, HeadMoved, Initialized)

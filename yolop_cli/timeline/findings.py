@@ -88,7 +88,7 @@ RULES: dict[str, Rule] = {
     "glued-record": Rule("error", "a whole record stands on the same line right after half of another"),
     "several-records": Rule("error", "more than one whole record stands on one line"),
     "split-record": Rule("error", "one record is spread over several lines"),
-    "interleaved-record": Rule("error", "another writer's record stands in the middle of this one"),
+    "interleaved-record": Rule("error", "another's record, or other text, stands in the middle of this one"),
     "nul-bytes": Rule("error", "a run of NUL bytes, as a file system leaves behind after a crash"),
     "byte-order-mark": Rule("error", "a byte-order mark, which the agent takes for damage"),
     "invalid-utf8": Rule("error", "bytes that are not UTF-8"),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from yolop_cli import ids
 from yolop_cli.timeline.fold import TimelineState
 from yolop_cli.timeline.records import Record
 
@@ -57,6 +58,13 @@ class Evidence:
     last_sequence: int | None = None
     capture: str | None = None
     refs_known: bool = False
+
+    def lacks_redo(self, state: TimelineState) -> bool:
+        """Whether the recovery ref of a redo is gone: it is deleted only once the redo is used up or void."""
+        snapshot = state.redo.snapshot if state.redo is not None else None
+        if snapshot is None or snapshot.reference is None or not self.refs_known:
+            return False
+        return ids.reference_name(self.session_id, snapshot.reference) not in self.references
 
 
 @dataclass(frozen=True)

@@ -107,13 +107,14 @@ class _Merge:
         ]
         if state.pending is not None:
             made.insert(0, TurnCompleted(state.pending, turn.start - 1, False, self.now))
+        answered = _was_answered(self.evidence, turn.start, turn.end)
+        failed = checkpoint_id not in self.completed and not answered
         if checkpoint_id not in self.completed:
-            answered = _was_answered(self.evidence, turn.start, turn.end)
             made.append(TurnCompleted(checkpoint_id, turn.end, answered, self.now))
         for record in made:
             self.item(Chunk(to_line(record) + b"\n", record))
         files = "with its files" if snapshot is not None else "without files"
-        message = f"turn {checkpoint_id} from its traces, {files}"
+        message = f"turn {checkpoint_id} from its traces, {files}{', as failed' if failed else ''}"
         self.steps.append(Step("insert", message, record_type="checkpoint_created"))
 
 

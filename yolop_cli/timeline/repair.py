@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
-from yolop_cli import ids, journal
+from yolop_cli import journal
 from yolop_cli.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import rebuild
@@ -66,13 +66,9 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
 
 
 def _without_dead_redo(salvaged: Salvaged, evidence: Evidence, now: str) -> None:
-    """Clear a redo whose recovery ref is gone: that ref is deleted only once the redo is used up or void."""
+    """Clear a redo whose files are gone."""
     records = (item.record for item in salvaged.items if isinstance(item, Chunk) and item.record is not None)
-    redo = fold(records).redo
-    reference = redo.snapshot.reference if redo is not None and redo.snapshot is not None else None
-    if reference is None or not evidence.refs_known:
-        return
-    if ids.reference_name(evidence.session_id, reference) not in evidence.references:
+    if evidence.lacks_redo(fold(records)):
         cleared = RedoCleared(now)
         salvaged.items.append(Chunk(to_line(cleared) + b"\n", cleared))
         message = "redo is used up or void: the ref of the files that it would bring back is gone"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from yolop_cli import journal
 from yolop_cli.timeline import objects, spelling
+from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.plans import Chunk, Step
 from yolop_cli.timeline.records import (
     DOTTED,
@@ -22,7 +23,7 @@ from yolop_cli.timeline.records import (
     parse,
     type_name,
 )
-from yolop_cli.timeline.scan import Block, Piece, Readable, closed, legible, scan
+from yolop_cli.timeline.scan import Block, Readable, closed, legible, scan
 
 _MENDED = "the name of its field {!r} is mended; one letter of it was damaged"
 _NOISE = ("nul", "bom", "blank", "text")
@@ -186,7 +187,7 @@ def _why_aside(piece: Piece, torn: bool) -> str:
         case "fragment" if torn:
             return f"half a record ({size}); another begins right after it"
         case "fragment":
-            return f"part of a record ({size}); the rest of it is nowhere in the file"
+            return f"part of a record ({size}) that could not be put together again"
         case _:
             reason = piece.fault.message if piece.fault is not None else "not a record"
             return f"the agent cannot read it: {reason}"

@@ -14,14 +14,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Literal
 
-from yolop_cli import ids, journal
-from yolop_cli.strict_json import JsonFault, NotJsonError
-from yolop_cli.timeline import objects
-from yolop_cli.timeline.records import CheckpointCreated, Parsed, parse
-
-PieceKind = Literal["record", "object", "fragment", "nul", "bom", "blank", "text"]
+from yolop_cli import journal
+from yolop_cli.strict_json import NotJsonError
+from yolop_cli.timeline import objects, rejoin
+from yolop_cli.timeline.pieces import Piece, PieceKind, agrees
+from yolop_cli.timeline.records import Parsed, parse
 
 _BOM = b"\xef\xbb\xbf"
 _NUL = re.compile(rb"\0+")
@@ -45,33 +43,6 @@ class Readable:
 
     line: journal.Line
     parsed: Parsed
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a damaged block.
-
-    ``data`` are its bytes with the line breaks in its middle taken out; ``spans`` are the byte ranges of
-    the file that they come from (more than one for a record with line breaks or another record inside).
-    A record has ``parsed``, whatever else looks like JSON has the ``fault`` that makes it unreadable.
-    """
-
-    kind: PieceKind
-    data: bytes
-    spans: tuple[tuple[int, int], ...]
-    line: int
-    parsed: Parsed | None = None
-    fault: JsonFault | None = None
-
-    @property
-    def offset(self) -> int:
-        """Where the piece begins in the file."""
-        return self.spans[0][0]
-
-    @property
-    def end(self) -> int:
-        """Where the piece ends in the file."""
-        return self.spans[-1][1]
 
 
 @dataclass(frozen=True)
@@ -109,7 +80,7 @@ def block(lines: Iterable[journal.Line]) -> Block:
     """Cut damaged lines into pieces."""
     kept = tuple(lines)
     text = _Text(kept)
-    return Block(kept, tuple(_rejoined(list(_without_scraps(_pieces(text))))))
+    return Block(kept, tuple(rejoin.rejoined(_rejoined(list(_without_scraps(_pieces(text)))))))
 
 
 def closed(piece: Piece) -> bytes | None:
@@ -181,7 +152,7 @@ def _pieces(text: _Text) -> list[Piece]:
     done = 0
     for start, end in objects.find(text.data):
         piece = _object(text.piece("object", start, end))
-        if _is_nested(text.data, done, start, piece) or not _agrees(piece):
+        if _is_nested(text.data, done, start, piece) or not _fits(piece):
             continue
         pieces.extend(_damage(text, done, start))
         pieces.append(piece)
@@ -298,7 +269,7 @@ def _remainder(pieces: list[Piece], index: int) -> tuple[int, Piece] | None:
         if tail.kind != "fragment" or objects.START.match(tail.data):
             return None
         whole = _object(Piece("object", head.data + tail.data, head.spans + tail.spans, head.line))
-        return (position, whole) if whole.kind == "record" and _agrees(whole) else None
+        return (position, whole) if whole.kind == "record" and _fits(whole) else None
     return None
 
 
@@ -309,10 +280,5 @@ def _record(data: bytes) -> Parsed | None:
         return None
 
 
-def _agrees(piece: Piece) -> bool:
-    """Whether the parts of a record can be of one record: the agent's ids carry the start of the events."""
-    record = piece.parsed.record if piece.parsed else None
-    if len(piece.spans) == 1 or not isinstance(record, CheckpointCreated):
-        return True
-    start = ids.event_start_of(record.id)
-    return start is None or start == record.event_start
+def _fits(piece: Piece) -> bool:
+    return len(piece.spans) == 1 or piece.parsed is None or agrees(piece.parsed.record)

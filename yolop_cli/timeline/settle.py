@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from yolop_cli import ids
 from yolop_cli.timeline import objects
 from yolop_cli.timeline.fold import Folding
+from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.plans import Chunk, Evidence, Step
 from yolop_cli.timeline.records import (
     CheckpointCreated,
@@ -31,7 +32,7 @@ from yolop_cli.timeline.records import (
     type_name,
 )
 from yolop_cli.timeline.salvage import Lost, likely_type
-from yolop_cli.timeline.scan import Piece, legible
+from yolop_cli.timeline.scan import legible
 from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
 _MOVE = b'{"type":"head_moved"'
@@ -98,7 +99,9 @@ class _Walk:
     def lost(self, item: Lost, *, at_end: bool) -> None:
         self.pieces.append(item.piece)
         moved = _may_have_moved(item.piece)
-        if (item.whole and moved) if at_end else (moved or not item.torn):
+        # A redo whose ref is gone was used up: half a move at the end may well have taken effect.
+        durable = item.whole or self.evidence.lacks_redo(self.folding.state)
+        if (durable and moved) if at_end else (moved or not item.torn):
             self.gap.append(item.piece)
 
     def chunk(self, chunk: Chunk, rest: Sequence[Chunk | Lost]) -> None:
@@ -141,7 +144,8 @@ class _Walk:
             start = self.folding.state.nodes[pending].checkpoint.event_start
             record = _completion(self.pieces, pending, start)
             if record is not None:
-                self._make(record, f"the end of turn {pending}, as its damaged record says")
+                how = "" if record.success else ", as failed"
+                self._make(record, f"the end of turn {pending}{how}, from its damaged record")
 
     def heads(self) -> tuple[str | None, ...]:
         state = self.folding.state
@@ -235,7 +239,7 @@ class _Walk:
         if record is None and end is not None:
             record = TurnCompleted(pending, end, False, time)
         if record is not None:
-            how = "" if record.success else ", as one that did not succeed"
+            how = "" if record.success else ", as failed"
             self._make(record, f"the end of turn {pending}{how}; it was still open when the next began")
 
     def _begin(self, first: CheckpointCreated) -> None:

@@ -17,8 +17,9 @@ from yolop_cli.strict_json import JsonFault, NotJsonError
 from yolop_cli.timeline import spelling
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding, Report, Status
+from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.records import Parsed, type_name
-from yolop_cli.timeline.scan import Block, Piece, Readable, closed, legible, scan
+from yolop_cli.timeline.scan import Block, Readable, closed, legible, scan
 
 _CODES = {
     "utf8": "invalid-utf8",
@@ -217,8 +218,9 @@ def _whole(block: Block, piece: Piece, before: Piece | None) -> Iterator[Finding
     if len(piece.spans) > 1:
         inside = [other for other in block.pieces if piece.offset < other.offset < piece.end]
         code = "interleaved-record" if inside else "split-record"
+        other = "another writer's record" if any(one.parsed for one in inside) else "something else"
         message = (
-            "another writer's record stands in the middle of this one"
+            f"{other} stands in the middle of this one"
             if inside
             else f"one record is spread over {_plural(len(piece.spans), 'line')}"
         )

@@ -1,0 +1,47 @@
+"""What a damaged block is cut into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from yolop_cli import ids
+from yolop_cli.strict_json import JsonFault
+from yolop_cli.timeline.records import CheckpointCreated, Parsed, Record
+
+PieceKind = Literal["record", "object", "fragment", "nul", "bom", "blank", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a damaged block.
+
+    ``data`` are its bytes with the line breaks in its middle taken out; ``spans`` are the byte ranges of
+    the file that they come from (more than one for a record with line breaks or another record inside).
+    A record has ``parsed``, whatever else looks like JSON has the ``fault`` that makes it unreadable.
+    """
+
+    kind: PieceKind
+    data: bytes
+    spans: tuple[tuple[int, int], ...]
+    line: int
+    parsed: Parsed | None = None
+    fault: JsonFault | None = None
+
+    @property
+    def offset(self) -> int:
+        """Where the piece begins in the file."""
+        return self.spans[0][0]
+
+    @property
+    def end(self) -> int:
+        """Where the piece ends in the file."""
+        return self.spans[-1][1]
+
+
+def agrees(record: Record) -> bool:
+    """Whether the parts of a record can be of one record: the agent's ids carry the start of the events."""
+    if not isinstance(record, CheckpointCreated):
+        return True
+    start = ids.event_start_of(record.id)
+    return start is None or start == record.event_start
