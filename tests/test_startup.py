@@ -8,6 +8,7 @@ import os
 import pty
 import select
 import shlex
+import signal
 import subprocess
 import sys
 import termios
@@ -286,6 +287,12 @@ def test_status_70_is_one_line_with_nothing_private(
     assert "secret prompt" in capfd.readouterr().err
 
 
+def _on_a_terminal_of_its_own() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    # A test run that was started in the background ignores Ctrl-C, and hands that on.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def on_terminal(box: Sandbox, *arguments: str, keys: bytes) -> tuple[int, bytes]:
     """Run the program on a terminal of its own and press keys once it asks."""
     ours, theirs = pty.openpty()
@@ -296,7 +303,7 @@ def on_terminal(box: Sandbox, *arguments: str, keys: bytes) -> tuple[int, bytes]
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_on_a_terminal_of_its_own,
     )
     os.close(theirs)
     shown, asked = b"", False
@@ -313,6 +320,7 @@ def on_terminal(box: Sandbox, *arguments: str, keys: bytes) -> tuple[int, bytes]
         return child.wait(30), shown
     finally:
         child.kill()
+        child.wait()
         os.close(ours)
 
 

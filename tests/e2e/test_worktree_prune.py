@@ -536,7 +536,7 @@ def test_foreign_refs_are_never_touched(field: Field) -> None:
     git("symbolic-ref", f"refs/yolop/checkpoints/{sid}/cp_9_9", "refs/heads/main", at=field.repos[0])
     mine = field.ref(5)
     before = field.refs()
-    report = field.prune("--force", cwd=field.repos[0])
+    report = field.prune("--force", "--repo", str(field.repos[0]))
     assert report["refs"] == [mine]
     assert field.refs() == {name: oid for name, oid in before.items() if name != mine}
 

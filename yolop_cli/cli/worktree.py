@@ -225,7 +225,7 @@ def _show_report(screen: Screen, report: Report) -> None:
         for reason in unsaved(removal.facts):
             screen.line(f"  although {text.clean(reason.words)}")
     if report.dry_run and any(not removal.facts.missing for removal in report.removed):
-        screen.note("ignored files in a worktree go with it")
+        screen.line("ignored files in a worktree go with it")
     for ref in report.refs:
         screen.line(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}")
     for kept in report.kept:
