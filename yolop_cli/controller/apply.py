@@ -15,7 +15,7 @@ from pathlib import Path
 from yolop_cli import clock, paths
 from yolop_cli.controller.homes import AGAIN, Home, home_of
 from yolop_cli.controller.turns import closing
-from yolop_cli.controller.writing import Held, drop_waiting, held
+from yolop_cli.controller.writing import Held, drop_waiting, held, is_finished
 from yolop_cli.errors import BusyError, RefusedError, StaleError, StorageError, YolopError
 from yolop_cli.git import Git
 from yolop_cli.session import lock, restore_file
@@ -23,6 +23,7 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
 from yolop_cli.snapshots.plan import Kept
 from yolop_cli.snapshots.restore import Restored
+from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.records import Files, FileSnapshot, HeadMoved, Record, RedoCleared, Snapshot
 from yolop_cli.writers import Writer, own_output
 
@@ -241,8 +242,9 @@ def _record(one: Held, waiting: WaitingRestore, recovery: Files | None) -> Held:
         records.append(RedoCleared(now))
     try:
         return one.append(*records)
-    except StorageError as error:
-        if recovery is not None:
+    except BaseException as error:
+        # Interrupted after the record was written, the restore has taken effect and stays.
+        if recovery is not None and not is_finished(timeline_file.load(one.session), waiting):
             _roll_back(one, waiting, error)
         raise
 

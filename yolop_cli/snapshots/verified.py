@@ -79,8 +79,21 @@ def put_back(
     kept = tuple(Kept(change.path, CHANGED_SINCE) for change in back if change.path in foreign)
     plan = RestorePlan(now.tree, goal, changes, kept, frozenset(there), now.excludes)
     done = restore.carry_out(git, private, plan, expected, stage)
+    _remove_emptied(private, planned)
     _verify_back(git, private, plan)
     return done, kept
+
+
+def _remove_emptied(private: PrivateGit, planned: Collection[bytes]) -> None:
+    """Remove the directories that the restore had made for a file it did not come to write."""
+    disk = Disk(os.fsencode(private.checkout.root))
+    above = {directory for path in planned for directory in paths.ancestors(path)}
+    for directory in sorted(above, key=lambda path: path.count(b"/"), reverse=True):
+        if disk.is_directory(directory):
+            try:
+                os.rmdir(disk.full(directory))
+            except OSError:
+                continue  # it holds something
 
 
 def _verify_back(git: Git, private: PrivateGit, plan: RestorePlan) -> None:
