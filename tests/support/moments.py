@@ -8,12 +8,16 @@ those gives every moment a number. ``run`` starts the program with such a counte
 - ``interrupt N``: SIGINT just before moment N, as Ctrl-C does;
 - ``stop N``: SIGSTOP just before moment N, so that a test can change something and let it go on;
 - ``fail N``: moment N raises "no space left on device" (a fork: "resource temporarily unavailable").
+
+Instead of a number N may be a regular expression: the first moment it is found in. Numbers can differ a
+little from run to run on a busy machine.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 
@@ -38,21 +42,25 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 _NAMELESS = getattr(os, "O_TMPFILE", -1)
 
 
-def arm(action: str, number: int, report: str) -> None:
+def arm(action: str, moment: str, report: str) -> None:
     """Count moments from now on and act at one of them; ``report`` is a file for the count."""
     owner = os.getpid()
     log = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    seen = 0
+    seen, found = 0, False
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal seen
+        nonlocal seen, found
         if not (event in CHANGES or (event == "open" and _writes(arguments))) or os.getpid() != owner:
             return
         seen += 1
-        os.write(log, f"{seen} {event} {arguments[:2]!r}\n".encode("utf-8", "backslashreplace"))
-        if seen == number and action in SIGNALS:
+        text = f"{event} {arguments[:2]!r}"
+        os.write(log, f"{seen} {text}\n".encode("utf-8", "backslashreplace"))
+        if found or not (seen == int(moment) if moment.isdigit() else re.search(moment, text)):
+            return
+        found = True
+        if action in SIGNALS:
             os.kill(owner, SIGNALS[action])
-        if seen == number and action == "fail":
+        if action == "fail":
             number_of = errno.EAGAIN if "fork" in event or "spawn" in event else errno.ENOSPC
             raise OSError(number_of, os.strerror(number_of))
 
@@ -69,12 +77,12 @@ def _writes(arguments: tuple[object, ...]) -> bool:
 
 
 def main() -> None:
-    """``moments ACTION NUMBER REPORT ARGUMENT...``: the program with a counter on it."""
-    action, number, report, *arguments = sys.argv[1:]
+    """``moments ACTION MOMENT REPORT ARGUMENT...``: the program with a counter on it."""
+    action, moment, report, *arguments = sys.argv[1:]
     sys.argv[1:] = arguments
     from yolop_cli.__main__ import main as program
 
-    arm(action, int(number), report)
+    arm(action, moment, report)
     program()
 
 
