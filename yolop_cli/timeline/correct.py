@@ -183,10 +183,11 @@ class _Desk:
         """Turns that end before they begin or after the next begins; a baseline beyond the first turn."""
         starts = {record.id: record.event_start for _, record in self.of(CheckpointCreated)}
         ordered = sorted(starts.values())
-        following = dict(pairwise(sorted(set(ordered))))
+        count = Counter(ordered)
+        following = dict(pairwise(sorted(count)))
         for slot, record in self.of(TurnCompleted):
             start = starts.get(record.checkpoint_id)
-            if start is None or ordered.count(start) > 1:
+            if start is None or count[start] > 1:
                 continue
             limit = following.get(start)
             latest = self.evidence.last_sequence if limit is None else limit - 1

@@ -57,11 +57,11 @@ def settle(items: Sequence[Chunk | Lost], evidence: Evidence, now: str, last_lin
     last = max(
         (index for index, item in enumerate(items) if isinstance(item, Chunk) and item.record), default=-1
     )
-    for index, item in enumerate(items):
+    for index, (item, end) in enumerate(zip(items, _ends_before_next(items, evidence), strict=True)):
         if isinstance(item, Lost):
             walk.lost(item, at_end=item.piece.line == last_line and index > last)
         else:
-            walk.chunk(item, items[index + 1 :])
+            walk.chunk(item, end)
     walk.close_legibly()
     return Settled(tuple(walk.chunks), tuple(walk.steps), walk.heads(), walk.folding, tuple(walk.rejected))
 
@@ -104,7 +104,8 @@ class _Walk:
         if (durable and moved) if at_end else (moved or not item.torn):
             self.gap.append(item.piece)
 
-    def chunk(self, chunk: Chunk, rest: Sequence[Chunk | Lost]) -> None:
+    def chunk(self, chunk: Chunk, end: int | None) -> None:
+        """Take the next record; ``end`` is the last event before the next turn after it."""
         target = _target(chunk.record)
         if target is not None and not self._is_or_can_be_made(target):
             self._set_aside(chunk, target)
@@ -123,7 +124,6 @@ class _Walk:
             case TurnCompleted():
                 self._require(record.checkpoint_id)
             case HeadMoved():
-                end = _end_before(rest, self.evidence)
                 self._end_pending(None, end, record.moved_at)
                 chunk = self._with_known_redo(chunk, record)
                 for checkpoint_id in (record.from_head, record.to, record.redo_head):
@@ -373,12 +373,15 @@ def _targets(piece: Piece) -> list[str | None]:
     return [one[0] for one in found if one is not None] if None not in found else []
 
 
-def _end_before(rest: Iterable[Chunk | Lost], evidence: Evidence) -> int | None:
-    """The last event before the next turn: where a turn that was left open must have ended."""
-    for item in rest:
+def _ends_before_next(items: Sequence[Chunk | Lost], evidence: Evidence) -> list[int | None]:
+    """For each item the last event before the next turn: where a turn that was left open must have ended."""
+    ends: list[int | None] = []
+    end = evidence.last_sequence
+    for item in reversed(items):
+        ends.append(end)
         if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated):
-            return item.record.event_start - 1
-    return evidence.last_sequence
+            end = item.record.event_start - 1
+    return ends[::-1]
 
 
 def _completion(
