@@ -101,6 +101,28 @@ def test_a_disk_that_fails_at_any_moment_changes_nothing(box: Sandbox) -> None:
         assert b"Traceback" not in ran.err
 
 
+def test_a_repair_that_fails_leaves_no_copies_and_says_how_things_stand(box: Sandbox) -> None:
+    original = DAMAGE["NUL block inside a record"][0](LINES)
+    damaged(box, original)
+    (box.session / "timeline.rejected.jsonl").mkdir(mode=0o700)
+    for _ in range(2):
+        ran = box.cli("timeline", "repair", "--apply", code=9)
+        assert b"timeline.jsonl is as it was" in ran.err and b"hint: " in ran.err
+    assert not list(box.session.glob("*.bak-*")) and box.timeline.read_bytes() == original
+    (box.session / "timeline.rejected.jsonl").rmdir()
+    box.cli("timeline", "repair", "--apply")
+    (copy,) = box.session.glob("*.bak-*")
+    assert copy.read_bytes() == original
+
+
+def test_the_copy_of_a_killed_repair_is_used_again(box: Sandbox) -> None:
+    original = DAMAGE["two records on one line"][0](LINES)
+    damaged(box, original)
+    box.private(box.session / "timeline.jsonl.bak-20260101T000000Z", original)
+    done = box.cli("timeline", "repair", "--apply", "--json").json
+    assert [os.fspath(one) for one in box.session.glob("*.bak-*")] == [done["backup"]]
+
+
 MOVED = json.dumps(moved("cp_21_3", "cp_1_1", "cp_21_3", 9)).encode()
 
 
