@@ -61,7 +61,6 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
             evidence(git, session),
             baseline_end=state.baseline_end,
             is_there=is_there,
-            records=checked.records,
         )
     found += [*document_findings(session), *mode_findings(session)]
     found.sort(key=lambda one: (one.line is None, one.line or 0, one.offset or 0))

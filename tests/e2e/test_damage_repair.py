@@ -316,9 +316,43 @@ class TestALostJournal:
         ready.agent.ask("hello")
         report = ready.cli("timeline", "validate", "--json").json["sessions"][0]
         assert [one["code"] for one in report["findings"]] == ["journal-absent"]
-        ready.private(ready.timeline, b"")
-        report = ready.cli("timeline", "validate", "--json", code=1).json["sessions"][0]
-        assert [one["code"] for one in report["findings"]] == ["journal-lost"]
+
+    @pytest.mark.parametrize("baseline", [None, 0])
+    def test_prompts_above_the_baseline_without_a_checkpoint_are_lost_turns(
+        self, ready: Sandbox, baseline: int | None
+    ) -> None:
+        """No ref tells of them: the log and the journal that was begun do."""
+        first = {"type": "initialized", "baseline_end": baseline, "created_at": stamp(0)}
+        ready.agent.ask("hello")
+        ready.private(ready.timeline, b"" if baseline is None else data([json.dumps(first).encode()]))
+        for words in (("timeline", "validate"), ("doctor",)):
+            report = ready.cli(*words, "--json", code=1).json["sessions"][0]
+            assert [one["code"] for one in report["findings"]] == ["journal-lost"]
+        assert "1 turn" in ready.cli("timeline", "repair", code=1).text
+        ready.cli("timeline", "repair", "--strategy", "rebuild", "--apply")
+        assert [one["prompt"] for one in ready.checkpoints()] == ["hello"]
+
+    def test_a_journal_that_was_just_begun_has_lost_nothing(self, ready: Sandbox) -> None:
+        ready.agent.ask("hello")
+        last = ready.agent.sequence
+        first = {"type": "initialized", "baseline_end": last, "created_at": stamp(0)}
+        ready.private(ready.timeline, data([json.dumps(first).encode()]))
+        assert ready.cli("timeline", "validate", "--json").json["sessions"][0]["findings"] == []
+
+
+def test_a_recovery_snapshot_without_its_record_hints_at_a_lost_move(undone: Sandbox) -> None:
+    lines = undone.timeline.read_bytes().splitlines(keepends=True)
+    undone.private(undone.timeline, b"".join(lines[:-1]))
+    (name,) = (name for name in undone.refs() if "recovery" in name)
+    for words in (("timeline", "validate"), ("doctor",)):
+        found = undone.cli(*words, "--json", code=(0, 1)).json["sessions"][0]["findings"]
+        (hint,) = (one for one in found if one["code"] == "recovery-without-record")
+        assert hint["severity"] == "warning" and name in hint["fix"] and "--head ID" in hint["fix"]
+    undone.cli("doctor", "--fix", code=(0, 1))
+    assert name in undone.refs()
+    assert b"\tf\n" in undone.git("ls-tree", "-r", name)
+    undone.cli("timeline", "repair", "--head", "none", "--apply")
+    assert undone.folded().head is None
 
 
 def test_a_plan_with_nothing_to_do_says_what_it_does_not_mend(undone: Sandbox) -> None:

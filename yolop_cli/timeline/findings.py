@@ -162,6 +162,10 @@ RULES: dict[str, Rule] = {
         "a snapshot in a store that is gone or another's, so that its checkpoint is conversation-only",
     ),
     "ref-without-record": Rule("warning", "a private ref that no record names"),
+    "recovery-without-record": Rule(
+        "warning",
+        "a snapshot from before a restore that no record names: the record of the restore may be lost",
+    ),
     "snapshots-unreachable": Rule(
         "warning", "snapshots that could not be checked, for want of their worktree"
     ),
