@@ -176,6 +176,43 @@ class TestCycles:
         assert problems(plan.content) == []
 
 
+class TestOrder:
+    """A parent whose record stands behind that of its child."""
+
+    @pytest.mark.parametrize("turns", [[1, 0], [2, 1, 0], [0, 2, 1, 3], [3, 2, 0, 1]], ids=str)
+    def test_turns_are_put_back_in_front_of_those_that_follow_from_them(self, turns: list[int]) -> None:
+        lines = healthy(len(turns))
+        content = data([lines[0], *(lines[1 + 2 * turn + half] for turn in turns for half in (0, 1))])
+        assert any("parent-missing" in one for one in problems(content))
+        plan = plan_of(content)
+        last = json.loads(lines[-1])["checkpoint_id"]
+        if turns[-1] == len(turns) - 1:
+            assert not plan.heads
+        else:
+            # As the lines stand now the head is another one: which is right is not for us to say.
+            assert plan.heads == (last, f"cp_{turns[-1] * 10 + 1}_{turns[-1] + 1}")
+        chosen = plan_of(content, head=last)
+        assert chosen.content == data(lines) and chosen.rejected == ()
+        assert {step.action for step in chosen.steps} == {"order"}
+
+    def test_only_the_beginning_moves_when_the_turn_ends_later(self) -> None:
+        lines = healthy(3)
+        plan = plan_of(data([*lines[:3], *lines[5:7], *lines[3:5]]), head="cp_21_3")
+        assert plan.content == data(lines)
+        late = lines[4].replace(b'"event_end": 20', b'"event_end": 30')
+        plan = plan_of(data([*lines[:3], *lines[5:7], lines[3], late]), head="cp_21_3")
+        assert [line for line in problems(plan.content) if "parent" in line or "overlap" in line] == []
+
+    def test_a_parent_that_begins_later_is_not_believed(self) -> None:
+        lines = healthy(3)
+        wrong = lines[3].replace(b'"parent": "cp_1_1"', b'"parent": "cp_21_3"')
+        right = lines[5].replace(b'"parent": "cp_11_2"', b'"parent": "cp_1_1"')
+        plan = plan_of(data([*lines[:3], wrong, lines[4], right, lines[6]]))
+        assert plan.after.nodes["cp_11_2"].checkpoint.parent == "cp_1_1" and plan.rejected == (wrong,)
+        assert "begins later" in plan.steps[0].message
+        assert [one for one in problems(plan.content) if "parent-missing" in one] == []
+
+
 class TestLostRecords:
     def test_a_lost_checkpoint_is_made_again_from_what_names_it(self) -> None:
         evidence = Evidence({"cp_11_2": TREE}, SID, ((11, "the lost prompt"),))

@@ -27,6 +27,7 @@ _VERBS = {
     "translate": "translate",
     "close": "complete",
     "correct": "correct",
+    "order": "move up",
     "aside": "set aside",
     "insert": "write anew",
     "head": "move the head",

@@ -17,8 +17,8 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.longline import Long, Whole
 from yolop_cli.strict_json import NotJsonError
 from yolop_cli.timeline.event_form import has_form, is_event_id
+from yolop_cli.timeline.fields import is_timestamp
 from yolop_cli.timeline.findings import Finding, unreadable
-from yolop_cli.timeline.records import is_timestamp
 
 MOST_FINDINGS = 1000
 _PASSED_OVER = "readers pass over the line; the event is lost to them"

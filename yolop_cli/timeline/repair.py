@@ -12,6 +12,7 @@ from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import rebuild
 from yolop_cli.timeline.correct import correct
 from yolop_cli.timeline.fold import TimelineState, fold
+from yolop_cli.timeline.order import put_in_order
 from yolop_cli.timeline.plans import NO_HEAD, Chunk, Evidence, Plan, Step, Strategy
 from yolop_cli.timeline.records import HeadMoved, RedoCleared, to_line, type_name
 from yolop_cli.timeline.salvage import Salvaged, salvage
@@ -52,13 +53,17 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
         return _plan(source, strategy, cut, before)
     salvaged = salvage(lines)
     correct(salvaged, evidence)
+    moved = put_in_order(salvaged)
     at_end = False
     if strategy == "rebuild":
         traced = rebuild.with_traces(salvaged.items, evidence, now)
         salvaged.items, salvaged.steps = traced.items, [*salvaged.steps, *traced.steps]
         at_end = traced.at_end
     settled = settle(salvaged.items, evidence, now, counting[-1].number if counting else None)
-    possible = settled.heads or (_leaves(settled.folding.state) if at_end else ())
+    after = settled.folding.state
+    possible = settled.heads or (_leaves(after) if at_end else ())
+    if moved and not possible and before.head != after.head and before.head in after.nodes:
+        possible = (after.head, before.head)
     salvaged.items, salvaged.steps = list(settled.chunks), [*salvaged.steps, *settled.steps]
     salvaged.rejected.extend(settled.rejected)
     _without_dead_redo(salvaged, evidence, now)

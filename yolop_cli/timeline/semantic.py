@@ -26,7 +26,7 @@ from yolop_cli.timeline.records import (
 
 _REPAIR = "yolop-cli timeline repair"
 _MAKES = f"{_REPAIR} makes it again from what is left of it, or sets aside what names it"
-_FORK = f"{_REPAIR} cuts a cycle; else `yolop-cli session fork --at ID` keeps what comes before"
+_ROOTS = f"{_REPAIR} puts the parent first, or takes the head at that moment when the parent begins later"
 _REBUILD = f"{_REPAIR} --strategy rebuild makes its records again"
 
 
@@ -182,7 +182,7 @@ class _Walk:
     def _orphans(self) -> None:
         for entry, name, parent in self.orphans:
             message = f"the parent of {name}, {parent}, is not created before it"
-            self._add("parent-missing", message, entry, _FORK if parent in self.created else _MAKES)
+            self._add("parent-missing", message, entry, _ROOTS if parent in self.created else _MAKES)
 
     def _cycles(self, state: TimelineState) -> None:
         sound: set[str] = set()
