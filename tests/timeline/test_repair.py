@@ -17,6 +17,7 @@ from yolop_cli import journal
 from yolop_cli.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import repair, semantic
+from yolop_cli.timeline.findings import RULES
 from yolop_cli.timeline.plans import Evidence, Plan, Strategy
 from yolop_cli.timeline.records import is_readable
 from yolop_cli.timeline.validate import check_bytes
@@ -176,6 +177,20 @@ class TestCycles:
         assert problems(plan.content) == []
 
 
+def test_parts_that_give_a_ref_of_no_session_are_not_one_record() -> None:
+    """What was cut out of the middle took a part of the ref with it."""
+    lines = list(healthy(2))
+    reference = f"refs/yolop/checkpoints/{SID}/cp_11_2"
+    lines[3] = lines[3].replace(b'"reference": null', f'"reference": "{reference}"'.encode())
+    whole = lines[3]
+    for gone, joined in ((30, False), (0, True)):
+        at = whole.index(b"checkpoints/session") + 18
+        torn = data([*lines[:3], whole[:at] + b"\n" + whole[at + gone :], lines[4]])
+        plan = plan_of(torn, evidence=Evidence(session_id=SID))
+        assert (whole in plan.content.split(b"\n")) == joined
+        assert [one for one in problems(plan.content) if "foreign-reference" in one] == []
+
+
 class TestOrder:
     """A parent whose record stands behind that of its child."""
 
@@ -211,6 +226,26 @@ class TestOrder:
         assert plan.after.nodes["cp_11_2"].checkpoint.parent == "cp_1_1" and plan.rejected == (wrong,)
         assert "begins later" in plan.steps[0].message
         assert [one for one in problems(plan.content) if "parent-missing" in one] == []
+
+    def test_records_of_a_turn_in_any_order(self) -> None:
+        lines = healthy(3)
+        for swapped in ((3, 4), (2, 5), (1, 6), (1, 4)):
+            mixed = list(lines)
+            first, second = swapped
+            mixed[first], mixed[second] = mixed[second], mixed[first]
+            assert any("completed-unknown" in one or "parent" in one for one in problems(data(mixed)))
+            plan = plan_of(data(mixed))
+            plan = plan_of(data(mixed), head="cp_21_3") if plan.heads else plan
+            found = problems(plan.content)
+            assert [one for one in found if RULES[one.split(":")[0]].severity == "error"] == [], swapped
+            assert not plan_of(plan.content).changes
+            assert sorted(line for line in plan.content.split(b"\n") if line in lines) == sorted(lines)
+
+    def test_a_head_that_is_asked_for_ends_a_turn_that_goes_on(self) -> None:
+        lines = healthy(3)[:-1]
+        plan = plan_of(data(lines), evidence=Evidence(session_id=SID, last_sequence=25), head="cp_1_1")
+        assert plan.after.pending is None and plan.after.head == "cp_1_1"
+        assert not plan_of(plan.content, evidence=Evidence(session_id=SID, last_sequence=25)).changes
 
 
 class TestLostRecords:

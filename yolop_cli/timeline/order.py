@@ -1,7 +1,7 @@
-"""Turns that stand behind a turn they led to, put where they belong.
+"""Records that stand behind what comes after them, put where they belong.
 
-A checkpoint's parent is created before it, so one whose events come first and whose record comes later was
-misplaced, as by a tool that sorts or merges lines.
+Turns begin in the order of the log, and a checkpoint is created before anything names it. What does not keep
+to that was misplaced, as by a tool that sorts or merges lines.
 """
 
 from __future__ import annotations
@@ -9,69 +9,72 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from yolop_cli.timeline.plans import Chunk, Step
-from yolop_cli.timeline.records import CheckpointCreated, TurnCompleted, type_name
+from yolop_cli.timeline.records import CheckpointCreated, HeadMoved, Record, TurnCompleted, type_name
 from yolop_cli.timeline.salvage import Salvaged
+
+_MESSAGE = "it is put in front of the records that come after it"
 
 
 def put_in_order(salvaged: Salvaged) -> bool:
-    """Move such turns up, in place: the record of the checkpoint and that of its end. Whether any moved."""
-    places = _Places(salvaged)
-    moved_before: dict[int, str] = {}
+    """Move such records up, in place: those of a checkpoint and of its end. Whether any moved."""
+    records = [item.record if isinstance(item, Chunk) else None for item in salvaged.items]
+    turns = _Turns(records)
     order: dict[int, None] = {}
-    for index in range(len(salvaged.items)):
-        for earlier, child in reversed(list(places.misplaced(index, order))):
-            for place in places.turn(earlier, child.event_start):
-                if place not in order:
-                    order[place] = None
-                    moved_before[place] = child.id
+    moved: list[int] = []
+    for index, record in enumerate(records):
+        for place in turns.due(record, index) if index not in order else ():
+            if place not in order and place != index:
+                order[place] = None
+                moved.append(place)
         order[index] = None
-    for place, child_id in moved_before.items():
-        item = salvaged.items[place]
-        if isinstance(item, Chunk) and item.record is not None:
-            message = f"it comes before {child_id}, whose parent it is"
-            if isinstance(item.record, TurnCompleted):
-                message = f"it comes before {child_id}, which follows its turn"
-            salvaged.steps.append(Step("order", message, item.line, None, type_name(item.record)))
+    for place in moved:
+        item, record = salvaged.items[place], records[place]
+        if isinstance(item, Chunk) and record is not None:
+            salvaged.steps.append(Step("order", _MESSAGE, item.line, None, type_name(record)))
     salvaged.items = [salvaged.items[index] for index in order]
-    return bool(moved_before)
+    return bool(moved)
 
 
-class _Places:
-    """Where the records of each turn stand."""
+class _Turns:
+    """The turns in the order of the log, taken from the front as their records come due."""
 
-    def __init__(self, salvaged: Salvaged):
-        self.items = salvaged.items
-        self.created: dict[str, int] = {}
+    def __init__(self, records: list[Record | None]):
+        self.records = records
+        self.starts: dict[str, int] = {}
         self.ended: dict[str, int] = {}
-        for index, item in enumerate(self.items):
-            match item.record if isinstance(item, Chunk) else None:
-                case CheckpointCreated(id=name):
-                    self.created.setdefault(name, index)
-                case TurnCompleted(checkpoint_id=name):
-                    self.ended.setdefault(name, index)
+        begun: list[tuple[int, int, str]] = []
+        for index, record in enumerate(records):
+            match record:
+                case CheckpointCreated():
+                    self.starts[record.id] = record.event_start
+                    begun.append((record.event_start, index, record.id))
+                case TurnCompleted():
+                    self.ended.setdefault(record.checkpoint_id, index)
+                case _:
+                    pass
+        self.waiting = sorted(begun, reverse=True)
 
-    def _checkpoint(self, index: int) -> CheckpointCreated | None:
-        item = self.items[index]
-        record = item.record if isinstance(item, Chunk) else None
-        return record if isinstance(record, CheckpointCreated) else None
+    def due(self, record: Record | None, index: int) -> Iterator[int]:
+        """Where the records stand that must come before this one, in their order; its own place may be among
+        them, and places that came before."""
+        match record:
+            case CheckpointCreated():
+                yield from self._before(record.event_start, index)
+            case TurnCompleted():
+                yield from self._before(self.starts.get(record.checkpoint_id, -1) + 1, index)
+            case HeadMoved():
+                named = (record.from_head, record.to, record.redo_head)
+                latest = max((self.starts[name] for name in named if name in self.starts), default=-1)
+                yield from self._before(latest + 1, index)
+            case _:
+                pass
 
-    def misplaced(self, index: int, done: dict[int, None]) -> Iterator[tuple[int, CheckpointCreated]]:
-        """The ancestors that stand behind a checkpoint and begin before it, each with its child."""
-        child = self._checkpoint(index) if index not in done else None
-        while child is not None and child.parent is not None:
-            place = self.created.get(child.parent, -1)
-            parent = self._checkpoint(place) if place > index and place not in done else None
-            if parent is None or parent.event_start >= child.event_start:
-                return
-            yield place, child
-            child = parent
-
-    def turn(self, created: int, before: int) -> Iterator[int]:
-        """The records of a turn: its beginning, and its end when that comes before an event."""
-        yield created
-        checkpoint = self._checkpoint(created)
-        end = self.ended.get(checkpoint.id, -1) if checkpoint is not None else -1
-        item = self.items[end]
-        record = item.record if end > created and isinstance(item, Chunk) else None
-        if isinstance(record, TurnCompleted) and record.event_end < before:
-            yield end
+    def _before(self, limit: int, index: int) -> Iterator[int]:
+        while self.waiting and self.waiting[-1][0] < limit:
+            _, created, name = self.waiting.pop()
+            yield created
+            end = self.ended.get(name, -1)
+            record = self.records[end]
+            moves = created > index and end > index
+            if moves and isinstance(record, TurnCompleted) and record.event_end < limit:
+                yield end

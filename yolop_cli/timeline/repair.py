@@ -30,17 +30,21 @@ def plan(
     before the first turn). Raises ``RefusedError`` for a head that no checkpoint has. A plan whose
     ``heads`` are not empty must not be carried out before one of them is chosen.
     """
-    chosen = _once(source, strategy, evidence, now)
-    for _ in range(_ROUNDS if chosen.changes else 0):
-        # What was made anew may itself call for a correction: go on until there is nothing left to do.
-        further = _once(chosen.content, strategy, evidence, now)
-        if not further.changes:
-            break
-        chosen = _followed_by(chosen, further)
+    chosen = _to_the_end(_once(source, strategy, evidence, now), evidence, now)
     if strategy != "rebuild" and not chosen.after.nodes:
         rebuilt = plan(source, "rebuild", evidence, now)
         chosen = replace(chosen, rebuildable=len(rebuilt.after.nodes))
-    return chosen if head is None else _with_head(chosen, head, now)
+    return chosen if head is None else _to_the_end(_with_head(chosen, head, now), evidence, now)
+
+
+def _to_the_end(chosen: Plan, evidence: Evidence, now: str) -> Plan:
+    """The plan with what it calls for itself: a record made anew may need another to be corrected."""
+    for _ in range(_ROUNDS if chosen.changes else 0):
+        further = _once(chosen.content, chosen.strategy, evidence, now)
+        if not further.changes:
+            break
+        chosen = _followed_by(chosen, further)
+    return chosen
 
 
 def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str) -> Plan:
