@@ -191,6 +191,20 @@ def test_parts_that_give_a_ref_of_no_session_are_not_one_record() -> None:
         assert [one for one in problems(plan.content) if "foreign-reference" in one] == []
 
 
+def test_a_ref_whose_damaged_name_nothing_tells_is_left_out() -> None:
+    """As that of a recovery snapshot that was used up: its tree stays, its ref cannot be guessed."""
+    reference = f"refs/yolop/checkpoints/{SID}/recovery_6_64ecd0`e"
+    move = moved("cp_21_3", "cp_11_2", "cp_21_3", 9) | {
+        "redo_snapshot": {"tree": TREE, "reference": reference}
+    }
+    content = data([*healthy(3), json.dumps(move).encode()])
+    assert any("foreign-reference" in one for one in problems(content))
+    plan = plan_of(content)
+    assert problems(plan.content) == [] and plan.after.head == "cp_11_2"
+    assert plan.after.redo is not None and plan.after.redo.snapshot is not None
+    assert (plan.after.redo.snapshot.tree, plan.after.redo.snapshot.reference) == (TREE, None)
+
+
 class TestOrder:
     """A parent whose record stands behind that of its child."""
 

@@ -212,11 +212,13 @@ class _Desk:
                 self._snapshot(slot, "redo_snapshot", moved.redo_snapshot, known or name)
 
     def _snapshot(self, slot: _Slot, key: str, snapshot: Snapshot, name: str) -> None:
-        session_id = self.evidence.session_id
-        if ids.is_session_id(session_id) and ids.is_checkpoint_id(name):
-            own = ids.reference(session_id, name)
-            if snapshot.reference is not None and one_letter_apart(snapshot.reference, own):
-                self.put(slot, (key, "reference"), own, f"its ref is {own}")
+        session_id, reference = self.evidence.session_id, snapshot.reference
+        known = ids.is_session_id(session_id) and ids.is_checkpoint_id(name)
+        own = ids.reference(session_id, name) if known else ""
+        if reference is not None and one_letter_apart(reference, own):
+            self.put(slot, (key, "reference"), own, f"its ref is {own}")
+        elif reference is not None and not ids.is_reference(reference):
+            self.put(slot, (key, "reference"), None, "its ref is left out; the name of it was damaged")
         held = self.evidence.references.get(name)
         if held is not None and one_letter_apart(snapshot.tree, held):
             self.put(slot, (key, "tree"), held, f"its tree is {held}, as its ref says")
