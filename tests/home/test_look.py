@@ -130,6 +130,14 @@ def test_damage_is_told_within_the_width_of_the_terminal(shed: Sandbox, columns:
     assert " ".join(typed.replace("\\", "").split()).endswith("yolop-cli timeline repair --apply"), again
 
 
+def test_a_bar_is_shown_over_many_sessions_and_only_on_a_terminal(shed: Sandbox) -> None:
+    for command, words in (("doctor", "examining"), ("timeline validate", "checking")):
+        assert words in shown(shed, *command.split(), "--all")
+        assert words not in shown(shed, *command.split())
+        piped = shed.cli(*command.split(), "--all", session=False, watch=False, code=(0, 1))
+        assert words.encode() not in piped.out + piped.err
+
+
 def test_folding_keeps_every_word_and_quoted_paths_whole() -> None:
     words = "  set aside     line 4 (head_moved): the end of it is at '/a b/c d' and nothing is lost"
     folded = text.fold(words, 40, 16)
