@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from yolop_cli import schemas, strict_json
 from yolop_cli.errors import NotFoundError
 from yolop_cli.strict_json import NotJsonError
-from yolop_cli.timeline import records
+from yolop_cli.timeline import fields, records
 
 NOW = "2026-11-30T12:00:00.123456789Z"
 SESSION = "session_" + "0" * 32
@@ -266,11 +266,11 @@ def test_the_calendar_of_the_schema_is_that_of_the_reader() -> None:
     for year in range(10000):
         date = f"{year:04}-02-29T00:00:00Z"
         leap = isleap(year)
-        assert (pattern.search(date) is not None) == records.is_timestamp(date) == leap, date
+        assert (pattern.search(date) is not None) == fields.is_timestamp(date) == leap, date
     for month in range(14):
         for day in range(33):
             date = f"2026-{month:02}-{day:02}T23:59:59Z"
-            assert (pattern.search(date) is not None) == records.is_timestamp(date), date
+            assert (pattern.search(date) is not None) == fields.is_timestamp(date), date
 
 
 clocks = r"[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{0,10})?"
@@ -280,7 +280,7 @@ almost_times = r"[0-9]{4}-[01][0-9]-[0-3][0-9][Tt ]" + clocks + r"([Zz]|[+-][0-2
 @given(st.from_regex(almost_times, fullmatch=True))
 def test_a_time_is_valid_where_the_reader_takes_it(time: str) -> None:
     pattern = schemas.load("timeline-record")["$defs"]["timestamp"]["pattern"]
-    assert (re.search(pattern, time) is not None) == records.is_timestamp(time)
+    assert (re.search(pattern, time) is not None) == fields.is_timestamp(time)
 
 
 # ---------------------------------------------------------------- what is said

@@ -21,16 +21,17 @@ from yolop_cli.session.restore_file import Recovery
 from yolop_cli.snapshots import connectivity, refs
 from yolop_cli.timeline import log, semantic
 from yolop_cli.timeline.file import Entry
-from yolop_cli.timeline.findings import Finding, Report
+from yolop_cli.timeline.findings import Finding, Report, unreadable
 from yolop_cli.timeline.fold import Redo, TimelineState, fold
 from yolop_cli.timeline.log import LogFacts
 from yolop_cli.timeline.plans import Evidence
 from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, HeadMoved, type_name
 from yolop_cli.timeline.scan import scan
 from yolop_cli.timeline.semantic import RepositoryFacts
-from yolop_cli.timeline.validate import check, unreadable
+from yolop_cli.timeline.validate import check
 
 _DOCUMENTS = (("workspace.json", "workspace"), ("restore.json", "restore"))
+_MOST_FAULTS = 3
 _PRIVATE_FILES = (
     "events.jsonl",
     "timeline.jsonl",
@@ -60,7 +61,6 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
             evidence(git, session),
             baseline_end=state.baseline_end,
             is_there=is_there,
-            records=checked.records,
         )
     found += [*document_findings(session), *mode_findings(session)]
     found.sort(key=lambda one: (one.line is None, one.line or 0, one.offset or 0))
@@ -187,17 +187,28 @@ def document_findings(session: SessionDirectory) -> Iterator[Finding]:
             yield unreadable(error)
             continue
         except strict_json.NotJsonError as error:
-            yield Finding("bad-file", f"{name}: {error.fault.message}")
-            continue
-        for path, message in faults[:3]:
-            yield Finding("bad-file", f"{name}: {path} {message}")
+            faults = [("", error.fault.message)]
+        words = "; ".join(f"{path} {message}".strip() for path, message in faults[:_MOST_FAULTS])
+        fix = _fix_of_restore(session) if name == "restore.json" else None
+        if words or fix:
+            yield Finding("bad-file", f"{name}: {words or 'it makes no sense'}", fix=fix)
+
+
+def _fix_of_restore(session: SessionDirectory) -> str | None:
+    """What gets a restore.json that no command can use out of the way; None when it can be used."""
+    try:
+        restore_file.read(session)
+    except StorageError as error:
+        return error.hint
+    return None
 
 
 def mode_findings(session: SessionDirectory) -> Iterator[Finding]:
     """Files that are not 0600 and directories that are not 0700."""
     for path, mode, found in mode_faults(session):
         fix = f"yolop-cli doctor --fix sets {mode:04o}"
-        yield Finding("loose-mode", f"{path.name} has mode {found:04o}, not {mode:04o}", fix=fix)
+        name = path.relative_to(session.path if path.parent == session.path else session.path.parent)
+        yield Finding("loose-mode", f"{name} has mode {found:04o}, not {mode:04o}", fix=fix)
 
 
 def mode_faults(session: SessionDirectory) -> Iterator[tuple[Path, int, int]]:

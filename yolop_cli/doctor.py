@@ -87,7 +87,7 @@ def examine(git: Git, session: SessionDirectory) -> Examination:
     report = check_session(git, session)
     ailments = [Ailment("session" if one.line is None else "timeline.jsonl", one) for one in report.findings]
     log = log_check.check_log(session)
-    ailments += [Ailment("events.jsonl", one) for one in log.findings]
+    ailments += [Ailment("events.jsonl", one) for one in log.findings if one not in report.findings]
     found = compaction.check(session, log.last_sequence)
     ailments += [Ailment("compaction-checkpoints.jsonl", one) for one in found.findings]
     cures: list[Cure] = []
@@ -128,8 +128,7 @@ def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | Non
     if isinstance(checkout, Ailment):
         yield checkout, None
     usable = checkout if isinstance(checkout, Checkout) else None
-    waiting, faults = _waiting(session)
-    yield from faults
+    waiting = _waiting(session)
     timeline = _timeline(session)
     if waiting is not None:
         yield from _restore(session, waiting, timeline)
@@ -180,14 +179,12 @@ def _checkout(git: Git, session: SessionDirectory) -> Checkout | Ailment | None:
         return Ailment("workspace.json", Finding("unreachable-worktree", error.message))
 
 
-def _waiting(
-    session: SessionDirectory,
-) -> tuple[WaitingRestore | None, list[tuple[Ailment | None, Cure | None]]]:
+def _waiting(session: SessionDirectory) -> WaitingRestore | None:
+    """The restore that waits; None too when it cannot be read, which ``check_session`` says."""
     try:
-        return restore_file.read(session), []
-    except StorageError as error:
-        finding = Finding("bad-file", error.message, fix=error.hint)
-        return None, [(Ailment("restore.json", finding), None)]
+        return restore_file.read(session)
+    except StorageError:
+        return None
 
 
 def _restore(

@@ -25,11 +25,18 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp\Z", re.DOTALL)
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file (links followed), never waiting on a pipe or device.
 
-    Raises ``NotFoundError`` when nothing is there, ``StorageError`` for all else.
+    Raises ``NotFoundError`` when nothing is there, ``StorageError`` for all else, a link that leads nowhere
+    among it: behind it is a file, on a disk that is not there now.
     """
     try:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
+        if path.is_symlink():
+            raise StorageError(
+                f"{path} is a symbolic link that leads nowhere",
+                hint="bring back what it leads to, or remove the link",
+                details={"path": str(path)},
+            ) from None
         raise NotFoundError(f"there is no {path}", details={"path": str(path)}) from None
     except OSError as error:
         raise failed("open", path, error) from None

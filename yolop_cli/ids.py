@@ -56,6 +56,18 @@ def event_start_of(checkpoint_id: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def is_reference(text: str) -> bool:
+    """The private ref of a checkpoint or recovery snapshot, of any session."""
+    root, _, rest = text.partition(f"{REF_ROOT}/")
+    session_id, _, name = rest.partition("/")
+    return not root and is_session_id(session_id) and is_checkpoint_id(name)
+
+
+def is_recovery_name(name: str) -> bool:
+    """Whether a ref's last component is that of a recovery snapshot (``recovery_<sequence>_<nonce>``)."""
+    return name.startswith("recovery_")
+
+
 def shortened(session_ids: Sequence[str]) -> dict[str, str]:
     """For each id a beginning that names it among these, without ``session_``.
 

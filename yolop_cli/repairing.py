@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from yolop_cli.timeline import repair
 from yolop_cli.timeline.plans import NO_HEAD, Plan, Strategy
 from yolop_cli.timeline.validate import check_bytes
 
+_FAILED_HINT = "put right what the error names, then repair again: no byte of the old file is lost"
 _PLAN_HINT = "run `yolop-cli timeline repair` again to see the plan for the file as it is now"
 
 
@@ -61,9 +64,9 @@ def carry_out(session: SessionDirectory, plan: Plan) -> Repaired:
     with lock.held(session):
         if files.read_bytes(session.timeline) != plan.source:
             raise StaleError("the timeline changed since the plan was made", hint=_PLAN_HINT)
-        backup = _keep_original(session, plan.source) if plan.source is not None else None
-        rejected = _set_aside(session, plan.rejected)
-        _replace(session, plan.content)
+        with _kept(session, plan.source) as backup:
+            rejected = _set_aside(session, plan.rejected)
+            _replace(session, plan.content)
         return Repaired(plan, True, backup, rejected)
 
 
@@ -77,19 +80,55 @@ def _undecided(plan: Plan) -> RefusedError:
     )
 
 
-def _keep_original(session: SessionDirectory, source: bytes) -> Path:
-    """Copy the old file aside under a name that is free; one that is there with the same bytes will do."""
+@contextmanager
+def _kept(session: SessionDirectory, source: bytes | None) -> Iterator[Path | None]:
+    """The old file copied aside while it is replaced; where the copy is.
+
+    A copy that a killed repair left behind will do. When the old file stays after all, so that the copy is
+    one of nothing, it is removed again, and the error says that the timeline is as it was.
+    """
+    backup = _copy_of(session, source) if source is not None else None
+    made = None
+    try:
+        if source is not None and backup is None:
+            made = backup = _free_name(session)
+            files.write_atomic(backup, source)
+        yield backup
+    except StorageError as error:
+        if not _is_as_it_was(session, source):
+            raise
+        if made is not None:
+            with suppress(StorageError):
+                files.remove_file(made)
+        raise StorageError(
+            f"{error.message}; {session.timeline.name} is as it was",
+            hint=error.hint or _FAILED_HINT,
+            details=error.details,
+        ) from None
+
+
+def _copy_of(session: SessionDirectory, source: bytes) -> Path | None:
+    for path in sorted(session.path.glob("timeline.jsonl.bak-*")):
+        with suppress(StorageError):
+            if not path.is_symlink() and files.read_bytes(path) == source:
+                return path
+    return None
+
+
+def _free_name(session: SessionDirectory) -> Path:
     moment = clock.stamp()
     for number in range(1000):
-        suffix = "" if number == 0 else f".{number}"
-        path = session.path / f"timeline.jsonl.bak-{moment}{suffix}"
-        there = files.read_bytes(path)
-        if there is None:
-            files.write_atomic(path, source)
-        elif there != source:
-            continue
-        return path
-    raise StorageError(f"cannot find a free name for a copy of {session.timeline}; the file is as it was")
+        path = session.path / f"timeline.jsonl.bak-{moment}{f'.{number}' if number else ''}"
+        if not os.path.lexists(path):
+            return path
+    raise StorageError(f"cannot find a free name for a copy of {session.timeline}")
+
+
+def _is_as_it_was(session: SessionDirectory, source: bytes | None) -> bool:
+    try:
+        return files.read_bytes(session.timeline) == source
+    except StorageError:
+        return False
 
 
 def _set_aside(session: SessionDirectory, rejected: tuple[bytes, ...]) -> int:

@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import holders
 from tests.support.sandbox import OTHER_SID, Sandbox
 
@@ -70,6 +72,50 @@ class TestDoctor:
         (ready.session / "events.jsonl").symlink_to(outside)
         ready.cli("doctor", ready.sid, "--fix", session=False, watch=False, code=(0, 1))
         assert outside.stat().st_mode & 0o777 == 0o644
+
+    @pytest.mark.parametrize("name", ["timeline.jsonl", "events.jsonl", "compaction-checkpoints.jsonl"])
+    def test_a_link_that_leads_nowhere_is_no_empty_file(self, ready: Sandbox, name: str) -> None:
+        ready.cap()
+        (ready.session / name).unlink(missing_ok=True)
+        (ready.session / name).symlink_to(ready.root / "not mounted")
+        found = session_of(ready, "--fix", code=1)["findings"]
+        told = [one for one in found if "leads nowhere" in one["message"]]
+        assert {one["code"] for one in told} == {"unreadable-file"}
+        assert len(told) == 1 and "bring back" in told[0]["fix"]
+        if not name.startswith("compaction"):
+            report = ready.cli("timeline", "validate", "--json", code=1, watch=False).json
+            assert "unreadable-file" in codes(report["sessions"][0])
+        assert (ready.session / name).is_symlink()
+
+    def test_a_loose_mode_is_told_with_the_name_of_its_file(self, ready: Sandbox) -> None:
+        ready.cap()
+        paths = [ready.session, ready.sessions / ".locks" / ready.sid, ready.session / "capture.git"]
+        for path in paths:
+            path.chmod(0o755)
+        told = [one["message"] for one in session_of(ready, code=1)["findings"]]
+        assert sorted(told) == [
+            f".locks/{ready.sid} has mode 0755, not 0600",
+            "capture.git has mode 0755, not 0700",
+            f"{ready.sid} has mode 0755, not 0700",
+        ]
+
+    @pytest.mark.parametrize("content", [b"", b"\0" * 40, b'{"version": 1}', b'{"version": 9}'])
+    def test_a_restore_that_cannot_be_read_is_one_finding_with_a_way_out(
+        self, ready: Sandbox, content: bytes
+    ) -> None:
+        first = ready.cap()
+        ready.write("a.txt", "two\n")
+        ready.plan(first)
+        refs = ready.refs()
+        ready.private(ready.session / "restore.json", content)
+        (found,) = (
+            one for one in session_of(ready, "--fix", code=1)["findings"] if one["code"] == "bad-file"
+        )
+        assert found["message"].startswith("restore.json: ") and "rewind cancel" in found["fix"]
+        ready.cli("rewind", "cancel")
+        assert "bad-file" not in codes(session_of(ready, code=(0, 1))) and ready.refs() == refs
+        (aside,) = ready.session.glob("restore.json.unreadable-*")
+        assert aside.read_bytes() == content
 
     def test_a_ref_that_alone_holds_its_files_stays(self, ready: Sandbox) -> None:
         """A journal that was cut between two lines looks whole: the refs are all that tells of the rest."""

@@ -101,6 +101,28 @@ def test_a_disk_that_fails_at_any_moment_changes_nothing(box: Sandbox) -> None:
         assert b"Traceback" not in ran.err
 
 
+def test_a_repair_that_fails_leaves_no_copies_and_says_how_things_stand(box: Sandbox) -> None:
+    original = DAMAGE["NUL block inside a record"][0](LINES)
+    damaged(box, original)
+    (box.session / "timeline.rejected.jsonl").mkdir(mode=0o700)
+    for _ in range(2):
+        ran = box.cli("timeline", "repair", "--apply", code=9)
+        assert b"timeline.jsonl is as it was" in ran.err and b"hint: " in ran.err
+    assert not list(box.session.glob("*.bak-*")) and box.timeline.read_bytes() == original
+    (box.session / "timeline.rejected.jsonl").rmdir()
+    box.cli("timeline", "repair", "--apply")
+    (copy,) = box.session.glob("*.bak-*")
+    assert copy.read_bytes() == original
+
+
+def test_the_copy_of_a_killed_repair_is_used_again(box: Sandbox) -> None:
+    original = DAMAGE["two records on one line"][0](LINES)
+    damaged(box, original)
+    box.private(box.session / "timeline.jsonl.bak-20260101T000000Z", original)
+    done = box.cli("timeline", "repair", "--apply", "--json").json
+    assert [os.fspath(one) for one in box.session.glob("*.bak-*")] == [done["backup"]]
+
+
 MOVED = json.dumps(moved("cp_21_3", "cp_1_1", "cp_21_3", 9)).encode()
 
 
@@ -294,9 +316,43 @@ class TestALostJournal:
         ready.agent.ask("hello")
         report = ready.cli("timeline", "validate", "--json").json["sessions"][0]
         assert [one["code"] for one in report["findings"]] == ["journal-absent"]
-        ready.private(ready.timeline, b"")
-        report = ready.cli("timeline", "validate", "--json", code=1).json["sessions"][0]
-        assert [one["code"] for one in report["findings"]] == ["journal-lost"]
+
+    @pytest.mark.parametrize("baseline", [None, 0])
+    def test_prompts_above_the_baseline_without_a_checkpoint_are_lost_turns(
+        self, ready: Sandbox, baseline: int | None
+    ) -> None:
+        """No ref tells of them: the log and the journal that was begun do."""
+        first = {"type": "initialized", "baseline_end": baseline, "created_at": stamp(0)}
+        ready.agent.ask("hello")
+        ready.private(ready.timeline, b"" if baseline is None else data([json.dumps(first).encode()]))
+        for words in (("timeline", "validate"), ("doctor",)):
+            report = ready.cli(*words, "--json", code=1).json["sessions"][0]
+            assert [one["code"] for one in report["findings"]] == ["journal-lost"]
+        assert "1 turn" in ready.cli("timeline", "repair", code=1).text
+        ready.cli("timeline", "repair", "--strategy", "rebuild", "--apply")
+        assert [one["prompt"] for one in ready.checkpoints()] == ["hello"]
+
+    def test_a_journal_that_was_just_begun_has_lost_nothing(self, ready: Sandbox) -> None:
+        ready.agent.ask("hello")
+        last = ready.agent.sequence
+        first = {"type": "initialized", "baseline_end": last, "created_at": stamp(0)}
+        ready.private(ready.timeline, data([json.dumps(first).encode()]))
+        assert ready.cli("timeline", "validate", "--json").json["sessions"][0]["findings"] == []
+
+
+def test_a_recovery_snapshot_without_its_record_hints_at_a_lost_move(undone: Sandbox) -> None:
+    lines = undone.timeline.read_bytes().splitlines(keepends=True)
+    undone.private(undone.timeline, b"".join(lines[:-1]))
+    (name,) = (name for name in undone.refs() if "recovery" in name)
+    for words in (("timeline", "validate"), ("doctor",)):
+        found = undone.cli(*words, "--json", code=(0, 1)).json["sessions"][0]["findings"]
+        (hint,) = (one for one in found if one["code"] == "recovery-without-record")
+        assert hint["severity"] == "warning" and name in hint["fix"] and "--head ID" in hint["fix"]
+    undone.cli("doctor", "--fix", code=(0, 1))
+    assert name in undone.refs()
+    assert b"\tf\n" in undone.git("ls-tree", "-r", name)
+    undone.cli("timeline", "repair", "--head", "none", "--apply")
+    assert undone.folded().head is None
 
 
 def test_a_plan_with_nothing_to_do_says_what_it_does_not_mend(undone: Sandbox) -> None:

@@ -55,6 +55,10 @@ READ_WELL = [
     ("session", "list"),
     ("checkpoint", "list", "--all-branches"),
     ("timeline", "show"),
+    ("timeline", "validate"),
+    ("timeline", "repair"),
+    ("timeline", "repair", "--strategy", "truncate"),
+    ("doctor",),
     ("event", "list"),
     ("worktree", "list"),
     ("rewind", "preview", "cp_1_1"),
@@ -86,6 +90,65 @@ def test_nothing_is_wider_than_80_columns_and_colours_are_of_the_16(
     ], repr(raw)
     if arguments[0] == "undo":
         shed.cli("rewind", "cancel")
+
+
+DAMAGE_COMMANDS = [
+    ("timeline", "validate"),
+    ("timeline", "repair"),
+    ("timeline", "repair", "--strategy", "rebuild"),
+    ("timeline", "repair", "--sessions-dir", "{sessions}"),
+    ("timeline", "repair", "-s", "{session}", "--apply"),
+    ("doctor",),
+    ("doctor", "--fix"),
+    ("session", "show"),
+]
+
+
+@pytest.mark.parametrize("columns", [80, 72])
+def test_damage_is_told_within_the_width_of_the_terminal(shed: Sandbox, columns: int) -> None:
+    """Only a path or an id that is longer than a line is wider, and it stands alone."""
+    lines_of = shed.timeline.read_bytes().splitlines(keepends=True)
+    noise = b"\0" * 700 + b"\nwarning: something went wrong\n"
+    torn = lines_of[1][:90] + noise + b"".join(lines_of[2:]) + b'{"ty'
+    shed.private(shed.timeline, torn)
+    shed.private(shed.session / "restore.json", b"{")
+    shed.private(shed.session / ".workspace.json.0123456789ab.tmp", b"")
+    shed.make_session(owned=True, title=PROMPTS[1] * 2)
+    for name in ("events.jsonl", "timeline.jsonl"):
+        (shed.session / name).chmod(0o644)
+    for words in DAMAGE_COMMANDS:
+        arguments = [word.format(sessions=shed.sessions, session=SID) for word in words]
+        raw = shown(shed, *arguments, columns=columns)
+        assert "validate" in words or "error" in raw or "set aside" in raw or "title" in raw, raw
+        told = [line for line in lines(raw) if not line.startswith("warning: ")]
+        for line in told:
+            label = line.strip().removeprefix("fix: ").split()
+            assert width(line) <= columns or len(label) == 1 or len(" ".join(label[:-1])) < 30, raw
+    again = shown(shed, "timeline", "repair", "--head", "none", columns=columns)
+    told = again[again.index("To do it:") :].split("\n")
+    typed = told[0].removeprefix("To do it:").strip() or " ".join(told[1:])
+    assert " ".join(typed.replace("\\", "").split()).endswith("yolop-cli timeline repair --apply"), again
+
+
+def test_a_bar_is_shown_over_many_sessions_and_only_on_a_terminal(shed: Sandbox) -> None:
+    for command, words in (("doctor", "examining"), ("timeline validate", "checking")):
+        assert words in shown(shed, *command.split(), "--all")
+        assert words not in shown(shed, *command.split())
+        piped = shed.cli(*command.split(), "--all", session=False, watch=False, code=(0, 1))
+        assert words.encode() not in piped.out + piped.err
+
+
+def test_folding_keeps_every_word_and_quoted_paths_whole() -> None:
+    words = "  set aside     line 4 (head_moved): the end of it is at '/a b/c d' and nothing is lost"
+    folded = text.fold(words, 40, 16)
+    assert all(len(line) <= 40 for line in folded) and len(folded) > 2
+    assert " ".join(" ".join(folded).split()) == " ".join(words.split())
+    assert any("'/a b/c d'" in line for line in folded)
+    assert text.fold("a" * 60 + " b", 40, 2) == ["a" * 60, "  b"]
+    assert text.fold("\x1b[31mab\x1b[0m cd ef", 5, 0) == ["\x1b[31mab\x1b[0m cd", "ef"]
+    assert text.fold("x --one --two", 9, 2, " \\") == ["x --one \\", "  --two"]
+    assert all(width(line) <= 40 for line in text.fold(PROMPTS[1], 40, 4))
+    assert text.fold("", 40, 2) == [""]
 
 
 def test_no_color_and_dumb_terminals_get_none(shed: Sandbox) -> None:

@@ -267,6 +267,12 @@ DAMAGE: dict[str, tuple[Callable[[list[bytes]], bytes], str, str, int]] = {
         "corrupt",
         0,
     ),
+    "another program's lines inside a string": (
+        _at(3, lambda line: line.replace(b"do ", b'do\n{"level":"warn"}\nnot "here"\n ')),
+        "interleaved-record",
+        "corrupt",
+        0,
+    ),
     "another program's words inside a record": (
         _at(2, lambda line: line[:54] + b"Killed by signal 9." + line[54:]),
         "interleaved-record",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.timelines import DIALECTS, RECORDS, TREES
 from yolop_cli import strict_json
 from yolop_cli.strict_json import NotJsonError
+from yolop_cli.timeline.fields import is_timestamp
 from yolop_cli.timeline.records import (
     CheckpointCreated,
     Dialect,
@@ -19,7 +20,6 @@ from yolop_cli.timeline.records import (
     Record,
     Snapshot,
     is_readable,
-    is_timestamp,
     parse,
     to_json,
     to_line,

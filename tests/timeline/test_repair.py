@@ -17,6 +17,7 @@ from yolop_cli import journal
 from yolop_cli.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import repair, semantic
+from yolop_cli.timeline.findings import RULES
 from yolop_cli.timeline.plans import Evidence, Plan, Strategy
 from yolop_cli.timeline.records import is_readable
 from yolop_cli.timeline.validate import check_bytes
@@ -174,6 +175,91 @@ class TestCycles:
         plan = plan_of(data([*lines[:5], lost, *lines[5:]]))
         assert any("guess" in step.message for step in plan.steps)
         assert problems(plan.content) == []
+
+
+def test_parts_that_give_a_ref_of_no_session_are_not_one_record() -> None:
+    """What was cut out of the middle took a part of the ref with it."""
+    lines = list(healthy(2))
+    reference = f"refs/yolop/checkpoints/{SID}/cp_11_2"
+    lines[3] = lines[3].replace(b'"reference": null', f'"reference": "{reference}"'.encode())
+    whole = lines[3]
+    for gone, joined in ((30, False), (0, True)):
+        at = whole.index(b"checkpoints/session") + 18
+        torn = data([*lines[:3], whole[:at] + b"\n" + whole[at + gone :], lines[4]])
+        plan = plan_of(torn, evidence=Evidence(session_id=SID))
+        assert (whole in plan.content.split(b"\n")) == joined
+        assert [one for one in problems(plan.content) if "foreign-reference" in one] == []
+
+
+def test_a_ref_whose_damaged_name_nothing_tells_is_left_out() -> None:
+    """As that of a recovery snapshot that was used up: its tree stays, its ref cannot be guessed."""
+    reference = f"refs/yolop/checkpoints/{SID}/recovery_6_64ecd0`e"
+    move = moved("cp_21_3", "cp_11_2", "cp_21_3", 9) | {
+        "redo_snapshot": {"tree": TREE, "reference": reference}
+    }
+    content = data([*healthy(3), json.dumps(move).encode()])
+    assert any("foreign-reference" in one for one in problems(content))
+    plan = plan_of(content)
+    assert problems(plan.content) == [] and plan.after.head == "cp_11_2"
+    assert plan.after.redo is not None and plan.after.redo.snapshot is not None
+    assert (plan.after.redo.snapshot.tree, plan.after.redo.snapshot.reference) == (TREE, None)
+
+
+class TestOrder:
+    """A parent whose record stands behind that of its child."""
+
+    @pytest.mark.parametrize("turns", [[1, 0], [2, 1, 0], [0, 2, 1, 3], [3, 2, 0, 1]], ids=str)
+    def test_turns_are_put_back_in_front_of_those_that_follow_from_them(self, turns: list[int]) -> None:
+        lines = healthy(len(turns))
+        content = data([lines[0], *(lines[1 + 2 * turn + half] for turn in turns for half in (0, 1))])
+        assert any("parent-missing" in one for one in problems(content))
+        plan = plan_of(content)
+        last = json.loads(lines[-1])["checkpoint_id"]
+        if turns[-1] == len(turns) - 1:
+            assert not plan.heads
+        else:
+            # As the lines stand now the head is another one: which is right is not for us to say.
+            assert plan.heads == (last, f"cp_{turns[-1] * 10 + 1}_{turns[-1] + 1}")
+        chosen = plan_of(content, head=last)
+        assert chosen.content == data(lines) and chosen.rejected == ()
+        assert {step.action for step in chosen.steps} == {"order"}
+
+    def test_only_the_beginning_moves_when_the_turn_ends_later(self) -> None:
+        lines = healthy(3)
+        plan = plan_of(data([*lines[:3], *lines[5:7], *lines[3:5]]), head="cp_21_3")
+        assert plan.content == data(lines)
+        late = lines[4].replace(b'"event_end": 20', b'"event_end": 30')
+        plan = plan_of(data([*lines[:3], *lines[5:7], lines[3], late]), head="cp_21_3")
+        assert [line for line in problems(plan.content) if "parent" in line or "overlap" in line] == []
+
+    def test_a_parent_that_begins_later_is_not_believed(self) -> None:
+        lines = healthy(3)
+        wrong = lines[3].replace(b'"parent": "cp_1_1"', b'"parent": "cp_21_3"')
+        right = lines[5].replace(b'"parent": "cp_11_2"', b'"parent": "cp_1_1"')
+        plan = plan_of(data([*lines[:3], wrong, lines[4], right, lines[6]]))
+        assert plan.after.nodes["cp_11_2"].checkpoint.parent == "cp_1_1" and plan.rejected == (wrong,)
+        assert "begins later" in plan.steps[0].message
+        assert [one for one in problems(plan.content) if "parent-missing" in one] == []
+
+    def test_records_of_a_turn_in_any_order(self) -> None:
+        lines = healthy(3)
+        for swapped in ((3, 4), (2, 5), (1, 6), (1, 4)):
+            mixed = list(lines)
+            first, second = swapped
+            mixed[first], mixed[second] = mixed[second], mixed[first]
+            assert any("completed-unknown" in one or "parent" in one for one in problems(data(mixed)))
+            plan = plan_of(data(mixed))
+            plan = plan_of(data(mixed), head="cp_21_3") if plan.heads else plan
+            found = problems(plan.content)
+            assert [one for one in found if RULES[one.split(":")[0]].severity == "error"] == [], swapped
+            assert not plan_of(plan.content).changes
+            assert sorted(line for line in plan.content.split(b"\n") if line in lines) == sorted(lines)
+
+    def test_a_head_that_is_asked_for_ends_a_turn_that_goes_on(self) -> None:
+        lines = healthy(3)[:-1]
+        plan = plan_of(data(lines), evidence=Evidence(session_id=SID, last_sequence=25), head="cp_1_1")
+        assert plan.after.pending is None and plan.after.head == "cp_1_1"
+        assert not plan_of(plan.content, evidence=Evidence(session_id=SID, last_sequence=25)).changes
 
 
 class TestLostRecords:

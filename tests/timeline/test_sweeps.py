@@ -1,8 +1,9 @@
 """The sweeps: a sound timeline of 300 records, damaged at every place in every way, checked and repaired.
 
-Sampled by default; whole with ``-m exhaustive``. In each case the check does not fail and does not call
-damage sound; the repair ends in a timeline without an error, keeps every record that was whole, and has
-nothing to do the second time. Where the head cannot be known it says so and does what ``--head`` says.
+Sampled by default; whole with ``-m exhaustive``, in parts that ``-n 2 --dist load`` spreads. In each case the
+check does not fail and does not call damage sound; the repair ends in a timeline without an error, keeps
+every record that was whole, and has nothing to do the second time. Where the head cannot be known it says so
+and does what ``--head`` says.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import functools
 import io
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import pytest
 
@@ -21,7 +23,9 @@ from yolop_cli import journal
 from yolop_cli.timeline import correct, records, repair, salvage, scan, semantic
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.plans import Evidence, Plan
-from yolop_cli.timeline.validate import check_bytes
+from yolop_cli.timeline.validate import Checked, check_bytes
+
+T = TypeVar("T")
 
 SID = "session_00000000000070008000000000000001"
 NOW = "2026-02-02T00:00:00Z"
@@ -34,32 +38,55 @@ SOUND = data(LINES)
 EVIDENCE = Evidence(session_id=SID)
 STARTS = [sum(len(line) + 1 for line in LINES[:index]) for index in range(len(LINES) + 1)]
 SAMPLE = 300
+PARTS = 16
+
+remembered = functools.lru_cache(maxsize=256)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def quick() -> Iterator[None]:
-    """Remember what each line parses to: every case has 299 lines of the others in it."""
+    """Remember what pure functions gave for the same bytes.
+
+    Every case has 299 lines of the others in it, and neighbouring places end in the same repaired file.
+    """
     parse = functools.lru_cache(maxsize=4096)(records.parse)
+    once = repair._once
+    for_bytes = remembered(lambda source, strategy: once(source, strategy, EVIDENCE, NOW))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (scan, timeline_file, salvage, correct):
+        for module in (scan, timeline_file, salvage, correct, records):
             patch.setattr(module, "parse", parse)
+        patch.setattr(repair, "_once", lambda source, strategy, *_: for_bytes(source, strategy))
         yield
+    for function in (check, said, refold):
+        function.cache_clear()
 
 
-def entries(content: bytes) -> timeline_file.Timeline:
-    lines = journal.lines(io.BytesIO(content))
-    return timeline_file.of_lines([line for line in lines if not journal.is_blank(line.data)])
+@remembered
+def check(content: bytes) -> Checked:
+    return check_bytes(content)
 
 
-def errors(content: bytes) -> list[str]:
-    """Everything that validate would call an error, of all passes that need no disk."""
-    found = list(check_bytes(content).findings) + semantic.check_records(SID, entries(content).entries)
-    return [f"{one.code} {one.line} {one.message}" for one in found if one.severity == "error"]
+@remembered
+def said(content: bytes) -> dict[str, list[str]]:
+    """Everything that validate would say, of all passes that need no disk."""
+    lines = [line for line in journal.lines(io.BytesIO(content)) if not journal.is_blank(line.data)]
+    entries = timeline_file.of_lines(lines).entries
+    by_severity: dict[str, list[str]] = {"error": [], "warning": []}
+    for one in [*check(content).findings, *semantic.check_records(SID, entries)]:
+        by_severity[one.severity].append(f"{one.code} {one.line} {one.message}")
+    return by_severity
 
 
-def warnings(content: bytes) -> list[str]:
-    found = list(check_bytes(content).findings) + semantic.check_records(SID, entries(content).entries)
-    return [f"{one.code} {one.line} {one.message}" for one in found if one.severity == "warning"]
+@functools.lru_cache(maxsize=4096)
+def loaded(line: bytes) -> dict[str, object]:
+    value: dict[str, object] = json.loads(line)
+    return value
+
+
+@remembered
+def refold(content: bytes) -> reader.Folded:
+    """The agent's reading, by another reader."""
+    return reader.fold([loaded(line) for line in content.split(b"\n") if line.strip()])
 
 
 def plan_of(content: bytes, head: str | None = None) -> Plan:
@@ -76,49 +103,61 @@ def mended(content: bytes, whole: list[bytes]) -> Plan:
             assert chosen.after.head == head
         plan = chosen
     result = plan.content
-    assert errors(result) == []
+    assert said(result)["error"] == []
     assert not plan_of(result).changes, [step.message for step in plan_of(result).steps]
     kept = iter(result.split(b"\n"))
     missing = [line for line in whole if line not in kept]
     assert missing == []
-    # The agent's reading of the new file, by another reader, is the state that was promised.
-    folded = reader.fold([json.loads(line) for line in result.split(b"\n") if line.strip()])
+    # The agent's reading of the new file is the state that was promised.
+    folded = refold(result)
     assert (folded.head, folded.pending, folded.baseline_end) == (
         plan.after.head,
         plan.after.pending,
         plan.after.baseline_end,
     )
     assert folded.active_path == list(plan.after.active_path)
-    # What left the file is in what is set aside: no byte of the damage is lost.
     assert plan.changes or result == content
     return plan
 
 
-def sampled(total: int, whole: bool) -> list[int]:
-    if whole:
-        return list(range(total))
-    rng = random.Random(7)
-    return sorted(rng.sample(range(total), min(SAMPLE, total)))
+def share(places: Sequence[T], part: int | None, sample: int) -> Sequence[T]:
+    """One part of all places, or a sample of them all."""
+    if part is not None:
+        return places[len(places) * part // PARTS : len(places) * (part + 1) // PARTS]
+    return places[:: max(1, len(places) // sample)]
 
 
-def scope(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        name,
-        [pytest.param(False, id="sampled"), pytest.param(True, id="whole", marks=pytest.mark.exhaustive)],
-    )
+def at_random(part: int | None) -> Sequence[int]:
+    """Places in the timeline: one part of them all, or a sample that hits every kind of byte."""
+    if part is not None:
+        return share(range(len(SOUND)), part, SAMPLE)
+    return sorted(random.Random(7).sample(range(len(SOUND)), SAMPLE))
+
+
+in_parts = pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(None, id="sampled"),
+        *(pytest.param(part, id=f"part {part}", marks=pytest.mark.exhaustive) for part in range(PARTS)),
+    ],
+)
 
 
 def test_the_timeline_is_sound() -> None:
-    assert errors(SOUND) == warnings(SOUND) == []
+    assert said(SOUND) == {"error": [], "warning": []}
     assert not plan_of(SOUND).changes and len(LINES) == 300
 
 
-@scope("whole")
-def test_truncated_after_every_byte(whole: bool) -> None:
-    for cut in sampled(len(SOUND), whole):
+def test_the_parts_are_the_whole() -> None:
+    assert [place for part in range(PARTS) for place in at_random(part)] == list(range(len(SOUND)))
+
+
+@in_parts
+def test_truncated_after_every_byte(part: int | None) -> None:
+    for cut in at_random(part):
         content = SOUND[:cut]
         complete = [line for line, end in zip(LINES, STARTS[1:], strict=True) if end - 1 <= cut]
-        found = check_bytes(content)
+        found = check(content)
         at_a_boundary = cut in STARTS or cut + 1 in STARTS
         assert (found.status == "ok") == at_a_boundary, cut
         assert found.status in ("ok", "tail")
@@ -126,17 +165,17 @@ def test_truncated_after_every_byte(whole: bool) -> None:
         assert not plan.heads
 
 
-@scope("whole")
-def test_each_byte_flipped(whole: bool) -> None:
+@in_parts
+def test_each_byte_flipped(part: int | None) -> None:
     """All its bits, or one of them: the latter leaves many a record readable and wrong."""
-    for place in sampled(len(SOUND), whole):
+    for place in at_random(part):
         mask = MASKS[place % len(MASKS)]
         content = bytearray(SOUND)
         content[place] ^= mask
         damaged = bytes(content)
         line = next(index for index, end in enumerate(STARTS[1:]) if place < end)
         others = LINES[:line] + LINES[line + (2 if place + 1 == STARTS[line + 1] else 1) :]
-        found = check_bytes(damaged)
+        found = check(damaged)
         readable = all(records.is_readable(one) for one in damaged.split(b"\n") if one.strip(b" \t\r\f"))
         assert (found.status == "ok") == readable, place
         if mask == 0xFF:
@@ -149,16 +188,14 @@ def test_each_byte_flipped(whole: bool) -> None:
             ) from error
 
 
-@scope("whole")
+@in_parts
 @pytest.mark.parametrize("block", [b"\0", b"\0" * 97, b"\0" * 4096, b"\n", b"\r\n"], ids=repr)
-def test_a_block_inserted_at_boundaries_and_at_500_places(whole: bool, block: bytes) -> None:
+def test_a_block_inserted_at_boundaries_and_at_500_places(part: int | None, block: bytes) -> None:
     rng = random.Random(11)
     places = sorted({*STARTS, *(rng.randrange(len(SOUND)) for _ in range(500))})
-    if not whole:
-        places = places[:: max(1, len(places) // 150)]
-    for place in places:
+    for place in share(places, part, 150):
         content = SOUND[:place] + block + SOUND[place:]
-        found = check_bytes(content)
+        found = check(content)
         line = next((index for index, end in enumerate(STARTS[1:]) if place < end), len(LINES))
         inside = place not in STARTS and place + 1 not in STARTS
         others = [one for index, one in enumerate(LINES) if not (inside and index == line)]
@@ -172,13 +209,12 @@ def test_a_block_inserted_at_boundaries_and_at_500_places(whole: bool, block: by
             assert plan.content.replace(b"\n", b"") == SOUND.replace(b"\n", b"")
 
 
-@scope("whole")
+@in_parts
 @pytest.mark.parametrize("how", ["joined", "half and next", "all but the brace and next", "half and itself"])
-def test_the_next_record_glued_on_at_every_record(whole: bool, how: str) -> None:
-    rng = random.Random(13)
-    for index in range(0, len(LINES) - 1, 1 if whole else 7):
+def test_the_next_record_glued_on_at_every_record(part: int | None, how: str) -> None:
+    for index in share(range(len(LINES) - 1), part, 42):
         line = LINES[index]
-        cut = rng.randrange(1, len(line) - 1)
+        cut = random.Random(index).randrange(1, len(line) - 1)
         first = {
             "joined": line,
             "half and next": line[:cut],
@@ -186,7 +222,7 @@ def test_the_next_record_glued_on_at_every_record(whole: bool, how: str) -> None
             "half and itself": line[:cut] + line,
         }[how]
         content = data([*LINES[:index], first + LINES[index + 1], *LINES[index + 2 :]])
-        found = check_bytes(content)
+        found = check(content)
         assert found.status == ("tail" if index == len(LINES) - 2 else "corrupt"), index
         others = LINES if how in ("joined", "half and itself") else LINES[:index] + LINES[index + 1 :]
         plan = mended(content, others)
@@ -194,9 +230,9 @@ def test_the_next_record_glued_on_at_every_record(whole: bool, how: str) -> None
             assert plan.content == SOUND
 
 
-@scope("whole")
-def test_several_kinds_of_damage_at_once(whole: bool) -> None:
-    for seed in range(2000 if whole else 60):
+@in_parts
+def test_several_kinds_of_damage_at_once(part: int | None) -> None:
+    for seed in share(range(2000), part, 60):
         rng = random.Random(seed)
         lines = list(LINES[: rng.randint(3, 60)])
         for _ in range(rng.randint(1, 5)):
@@ -210,7 +246,7 @@ def test_several_kinds_of_damage_at_once(whole: bool) -> None:
         plan = plan_of(content)
         if plan.heads:
             plan = plan_of(content, plan.heads[0] or "none")
-        assert check_bytes(plan.content).status == "ok", seed
+        assert check(plan.content).status == "ok", seed
         assert not plan_of(plan.content).changes, seed
         whole_lines = [line for line in content.split(b"\n") if records.is_readable(line)]
         kept = iter(plan.content.split(b"\n"))

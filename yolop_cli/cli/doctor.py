@@ -10,7 +10,7 @@ from yolop_cli import doctor as doctors
 from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, sessions_argument
-from yolop_cli.cli.findings import headline
+from yolop_cli.cli.findings import headline, show_finding
 from yolop_cli.cli.screen import Screen
 from yolop_cli.doctor import Cure, Examination, Treated
 from yolop_cli.errors import YolopError
@@ -82,18 +82,16 @@ def _cure_json(cure: Cure) -> dict[str, Any]:
 def _show(screen: Screen, examined: Examination, treated: Treated | None, refused: str | None) -> None:
     state = "sound" if examined.is_sound else "something is wrong"
     busy = ", in use by another process" if examined.busy else ""
-    screen.line(f"{examined.session.id} {state}{busy}", bold=True)
+    screen.folded(f"{examined.session.id} {state}{busy}", 2, bold=True)
     for one in examined.ailments:
-        screen.line(f"  {text.clean(one.file)}: {headline(screen, one.finding)}")
-        if one.finding.fix:
-            screen.line(f"      fix: {text.clean(one.finding.fix)}")
+        show_finding(screen, f"{text.clean(one.file)}: {headline(screen, one.finding)}", one.finding)
     if treated is not None:
         for cure in treated.cured:
-            screen.line(f"  fixed {_cured(cure)}")
+            screen.folded(f"  fixed {_cured(cure)}", 6)
         for cure, reason in treated.failed:
-            screen.line(f"  could not fix {_cured(cure)}: {text.clean(reason)}")
+            screen.folded(f"  could not fix {_cured(cure)}: {text.clean(reason)}", 6)
     if refused is not None:
-        screen.line(f"  nothing was fixed: {text.clean(refused)}")
+        screen.folded(f"  nothing was fixed: {text.clean(refused)}", 6)
     if examined.cures and treated is None and refused is None:
         count = text.count(len(examined.cures), "thing")
         screen.line(f"  `yolop-cli doctor --fix` puts {count} of this right")

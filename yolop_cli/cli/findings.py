@@ -58,11 +58,16 @@ def show_report(screen: Screen, report: Report) -> None:
     """A report as text: a line for the session, one for each finding, one for what mends it."""
     words, color = _STATUS[report.status]
     status = screen.styled(report.status, fg=color, bold=True)
-    screen.line(f"{report.id} {status}: {words}; {text.count(report.records, 'whole record')}")
+    screen.folded(f"{report.id} {status}: {words}; {text.count(report.records, 'whole record')}", 2)
     for finding in report.findings:
-        screen.line(f"  {headline(screen, finding)}")
-        if finding.fix:
-            screen.line(f"      fix: {text.clean(finding.fix)}")
+        show_finding(screen, headline(screen, finding), finding)
+
+
+def show_finding(screen: Screen, words: str, finding: Finding) -> None:
+    """A finding in its words, and below it what mends it."""
+    screen.folded(f"  {words}", 6)
+    if finding.fix:
+        screen.folded(f"      fix: {text.clean(finding.fix)}", 11)
 
 
 def headline(screen: Screen, finding: Finding) -> str:

@@ -27,6 +27,7 @@ _VERBS = {
     "translate": "translate",
     "close": "complete",
     "correct": "correct",
+    "order": "move up",
     "aside": "set aside",
     "insert": "write anew",
     "head": "move the head",
@@ -85,7 +86,7 @@ def _state_json(state: TimelineState) -> dict[str, Any]:
 
 
 def _show(screen: Screen, session: SessionDirectory, plan: Plan, again: str) -> None:
-    screen.line(f"Plan to repair {text.path(session.timeline)} ({plan.strategy}):", bold=True)
+    screen.folded(f"Plan to repair {text.path(session.timeline)} ({plan.strategy}):", 2, bold=True)
     _show_steps(screen, plan)
     screen.line()
     _show_states(screen, plan)
@@ -94,9 +95,9 @@ def _show(screen: Screen, session: SessionDirectory, plan: Plan, again: str) -> 
         _show_heads(screen, plan, again)
         return
     _show_rebuildable(screen, plan, again)
-    screen.line("Nothing is thrown away: the file as it is now is kept beside the new one as")
-    screen.line("timeline.jsonl.bak-TIME, and what is set aside goes to timeline.rejected.jsonl.")
-    screen.line(f"To do it: yolop-cli timeline repair{again}{_strategy(plan)} --apply")
+    screen.folded("Nothing is thrown away: the file as it is now is kept beside the new one as", 0)
+    screen.folded("timeline.jsonl.bak-TIME, and what is set aside goes to timeline.rejected.jsonl.", 0)
+    screen.command("To do it:", f"yolop-cli timeline repair{again}{_strategy(plan)} --apply")
 
 
 def _again(invocation: Invocation) -> str:
@@ -117,10 +118,10 @@ def _strategy(plan: Plan) -> str:
 def _show_rebuildable(screen: Screen, plan: Plan, again: str) -> None:
     if plan.rebuildable:
         turns = text.count(plan.rebuildable, "turn")
-        screen.line(
-            f"No turn is left in the file, but refs and the event log still tell of {turns}.", fg="yellow"
+        screen.folded(
+            f"No turn is left in the file, but refs and the event log still tell of {turns}.", 2, fg="yellow"
         )
-        screen.line(f"To bring them back: yolop-cli timeline repair{again} --strategy rebuild")
+        screen.command("To bring them back:", f"yolop-cli timeline repair{again} --strategy rebuild")
         screen.line()
 
 
@@ -130,7 +131,7 @@ def _show_steps(screen: Screen, plan: Plan) -> None:
     for (action, message), group in groupby(plan.steps, lambda step: (step.action, step.message)):
         alike = list(group)
         for step in alike[:_ALIKE_SHOWN]:
-            screen.line(f"  {_VERBS[action]:<14}{_where(step)}{text.clean(message)}")
+            screen.folded(f"  {_VERBS[action]:<14}{_where(step)}{text.clean(message)}", 16)
         if len(alike) > _ALIKE_SHOWN:
             screen.line(f"  {'':<14}and {len(alike) - _ALIKE_SHOWN:,} more lines in the same way")
 
@@ -166,20 +167,20 @@ def _show_heads(screen: Screen, plan: Plan, again: str) -> None:
             screen.line(f"  {NO_HEAD:<16}before the first turn")
             continue
         prompt = text.clip(plan.after.nodes[name].checkpoint.prompt, 60) if name in plan.after.nodes else ""
-        screen.line(f"  {text.clean(name):<16}{prompt}")
-    screen.line(f"Choose one: yolop-cli timeline repair{again}{_strategy(plan)} --head ID --apply")
+        screen.folded(f"  {text.clean(name):<16}{prompt}", 18)
+    screen.command("Choose one:", f"yolop-cli timeline repair{again}{_strategy(plan)} --head ID --apply")
 
 
 def _show_done(screen: Screen, session: SessionDirectory, done: Repaired, report: Report, again: str) -> None:
     if not done.changed:
         screen.line(f"{session.id}: nothing to repair, {text.count(done.plan.records, 'record')}")
     else:
-        screen.line(f"repaired {text.path(session.timeline)}: {text.count(done.plan.records, 'record')}")
+        screen.folded(f"repaired {text.path(session.timeline)}: {text.count(done.plan.records, 'record')}", 2)
         if done.backup is not None:
-            screen.line(f"the file as it was: {text.path(done.backup)}")
+            screen.folded(f"the file as it was: {text.path(done.backup)}", 2)
         if done.rejected:
             pieces = text.count(done.rejected, "piece")
-            screen.line(f"set aside: {pieces} in {text.path(session.rejected)}")
+            screen.folded(f"set aside: {pieces} in {text.path(session.rejected)}", 2)
         screen.line(f"head {done.plan.after.head or '-'}")
     _show_rebuildable(screen, done.plan, again)
     show_report(screen, report)

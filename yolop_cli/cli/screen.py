@@ -66,20 +66,22 @@ class Screen:
 
         tables.draw(headings, rows, color=self.color, flexible=flexible, optional=optional)
 
-    def folded(self, words: str, indent: int) -> None:
+    def folded(self, words: str, indent: int, **style: Any) -> None:
         """A line that is folded at words on a terminal, what follows indented; one line when piped."""
-        if self.terminal:
-            import shutil
-            import textwrap
+        for each in self._lines(words, indent):
+            self.line(each, **style)
 
-            words = textwrap.fill(
-                words,
-                shutil.get_terminal_size().columns,
-                subsequent_indent=" " * indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        self.line(words)
+    def command(self, label: str, words: str) -> None:
+        """A command to be typed, folded as a shell takes it on a terminal that is too narrow for it."""
+        if not self.terminal or text.columns(f"{label} {words}") <= _width():
+            self.line(f"{label} {words}")
+            return
+        self.line(label)
+        for each in self._lines(f"  {words}", 6, " \\"):
+            self.line(each)
+
+    def _lines(self, words: str, indent: int, end: str = "") -> list[str]:
+        return text.fold(words, _width(), indent, end) if self.terminal else [words]
 
     def content(self, data: bytes, *, styled: bool = False) -> None:
         """Content from a session: byte for byte when piped, its control characters escaped on a terminal.
@@ -123,6 +125,12 @@ class Screen:
         with Progress(console=Console(stderr=True, no_color=not self.color), transient=True) as bar:
             task = bar.add_task(words, total=total)
             yield lambda: bar.advance(task)
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def write(words: str) -> None:

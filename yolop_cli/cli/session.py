@@ -86,7 +86,7 @@ def show(invocation: Invocation) -> None:
 
     def render() -> None:
         for name, shown in _rows(value):
-            screen.line(f"{screen.styled(f'{name:<12}', bold=True)} {shown}")
+            screen.folded(f"{screen.styled(f'{name:<12}', bold=True)} {shown}", 13)
         screen.line()
         screen.table(
             ("FILE", "MODE", "SIZE"),

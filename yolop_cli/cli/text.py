@@ -10,6 +10,9 @@ from pathlib import Path
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _UNSAFE_IN_LINES = re.compile(f"(?![\n\t]){_UNSAFE.pattern}")
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+# Scripts written without spaces may be folded anywhere.
+_WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\U0001f300-\U0001faff"
+_WORD = re.compile(f" *(?:'[^' ]+ [^']*'[^ ]*|[^ {_WIDE}]+|[{_WIDE}])| +\\Z")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 
 
@@ -49,6 +52,38 @@ def clip(text: str, width: int) -> str:
     """The text cleaned, on one line of at most ``width`` characters."""
     shown = clean(text)
     return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes, its colours aside."""
+    shown = _STYLE.sub("", text)
+    if shown.isascii():
+        return len(shown)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        for each in shown
+    )
+
+
+def fold(text: str, width: int, indent: int, end: str = "") -> list[str]:
+    """The text on lines of at most ``width`` columns, folded at spaces outside of quotes.
+
+    What follows the first line is indented; every line but the last has ``end`` behind it. A word that is
+    longer than a line, like a path, stays whole.
+    """
+    lines: list[str] = []
+    line, at = "", 0
+    for word in _WORD.findall(text):
+        size = columns(word)
+        if line.strip() and at > indent and at + size + len(end) > width:
+            lines.append(line + end)
+            word = " " * indent + word.lstrip(" ")
+            line, at = "", 0
+            size = columns(word)
+        line, at = line + word, at + size
+    return [*lines, line]
 
 
 def count(number: int, noun: str) -> str:

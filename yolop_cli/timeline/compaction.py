@@ -15,7 +15,7 @@ from yolop_cli import files, journal, schemas, strict_json
 from yolop_cli.errors import NotFoundError, StorageError
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import NotJsonError
-from yolop_cli.timeline.findings import Finding
+from yolop_cli.timeline.findings import Finding, unreadable
 from yolop_cli.timeline.fold import Activity
 
 
@@ -86,7 +86,7 @@ def check(session: SessionDirectory, last_sequence: int | None) -> CompactionRep
             if isinstance(one, Replacement):
                 findings += _doubts(one, session.id, last_sequence)
     except StorageError as error:
-        findings.append(Finding("unreadable-file", error.message))
+        findings.append(unreadable(error))
     return CompactionReport(session.id, os.fsencode(session.compaction), records, tuple(findings))
 
 

@@ -183,10 +183,11 @@ class _Desk:
         """Turns that end before they begin or after the next begins; a baseline beyond the first turn."""
         starts = {record.id: record.event_start for _, record in self.of(CheckpointCreated)}
         ordered = sorted(starts.values())
-        following = dict(pairwise(sorted(set(ordered))))
+        count = Counter(ordered)
+        following = dict(pairwise(sorted(count)))
         for slot, record in self.of(TurnCompleted):
             start = starts.get(record.checkpoint_id)
-            if start is None or ordered.count(start) > 1:
+            if start is None or count[start] > 1:
                 continue
             limit = following.get(start)
             latest = self.evidence.last_sequence if limit is None else limit - 1
@@ -211,11 +212,13 @@ class _Desk:
                 self._snapshot(slot, "redo_snapshot", moved.redo_snapshot, known or name)
 
     def _snapshot(self, slot: _Slot, key: str, snapshot: Snapshot, name: str) -> None:
-        session_id = self.evidence.session_id
-        if ids.is_session_id(session_id) and ids.is_checkpoint_id(name):
-            own = ids.reference(session_id, name)
-            if snapshot.reference is not None and one_letter_apart(snapshot.reference, own):
-                self.put(slot, (key, "reference"), own, f"its ref is {own}")
+        session_id, reference = self.evidence.session_id, snapshot.reference
+        known = ids.is_session_id(session_id) and ids.is_checkpoint_id(name)
+        own = ids.reference(session_id, name) if known else ""
+        if reference is not None and one_letter_apart(reference, own):
+            self.put(slot, (key, "reference"), own, f"its ref is {own}")
+        elif reference is not None and not ids.is_reference(reference):
+            self.put(slot, (key, "reference"), None, "its ref is left out; the name of it was damaged")
         held = self.evidence.references.get(name)
         if held is not None and one_letter_apart(snapshot.tree, held):
             self.put(slot, (key, "tree"), held, f"its tree is {held}, as its ref says")

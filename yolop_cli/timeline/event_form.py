@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from yolop_cli.timeline.records import is_timestamp
+from yolop_cli.timeline.fields import is_timestamp
 
 _EVENT_ID = re.compile(r"event_[0-9a-f]{32}\Z")
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from yolop_cli.errors import StorageError
+
 Severity = Literal["error", "warning"]
 Status = Literal["ok", "tail", "corrupt", "semantic"]
 
@@ -66,6 +68,12 @@ class Report:
 def passed(reports: Iterable[Report], *, strict: bool = False) -> bool:
     """Whether nothing was found: no error, and with ``strict`` no warning either."""
     return not any(report.findings if strict else report.errors for report in reports)
+
+
+def unreadable(error: StorageError) -> Finding:
+    """The finding for a file that the system does not let us read."""
+    fix = error.hint or "look at the file's type, mode and owner"
+    return Finding("unreadable-file", error.message, fix=fix)
 
 
 def to_json(finding: Finding) -> dict[str, Any]:
@@ -154,6 +162,10 @@ RULES: dict[str, Rule] = {
         "a snapshot in a store that is gone or another's, so that its checkpoint is conversation-only",
     ),
     "ref-without-record": Rule("warning", "a private ref that no record names"),
+    "recovery-without-record": Rule(
+        "warning",
+        "a snapshot from before a restore that no record names: the record of the restore may be lost",
+    ),
     "snapshots-unreachable": Rule(
         "warning", "snapshots that could not be checked, for want of their worktree"
     ),

@@ -17,8 +17,8 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.longline import Long, Whole
 from yolop_cli.strict_json import NotJsonError
 from yolop_cli.timeline.event_form import has_form, is_event_id
-from yolop_cli.timeline.findings import Finding
-from yolop_cli.timeline.records import is_timestamp
+from yolop_cli.timeline.fields import is_timestamp
+from yolop_cli.timeline.findings import Finding, unreadable
 
 MOST_FINDINGS = 1000
 _PASSED_OVER = "readers pass over the line; the event is lost to them"
@@ -49,7 +49,7 @@ def check_log(session: SessionDirectory) -> LogReport:
             walk.line(line, value)
         walk.finish(_ends_with_line_feed(session))
     except StorageError as error:
-        walk.add("unreadable-file", error.message, None, None)
+        walk.findings.append(unreadable(error))
     path = os.fsencode(session.events)
     return LogReport(session.id, path, walk.events, walk.highest, tuple(walk.findings), walk.more)
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from yolop_cli import ids
 from yolop_cli.strict_json import JsonFault
-from yolop_cli.timeline.records import CheckpointCreated, Parsed, Record
+from yolop_cli.timeline.records import CheckpointCreated, HeadMoved, Parsed, Record, Snapshot
 
 PieceKind = Literal["record", "object", "fragment", "nul", "bom", "blank", "text"]
 
@@ -40,8 +40,19 @@ class Piece:
 
 
 def agrees(record: Record) -> bool:
-    """Whether the parts of a record can be of one record: the agent's ids carry the start of the events."""
-    if not isinstance(record, CheckpointCreated):
-        return True
-    start = ids.event_start_of(record.id)
-    return start is None or start == record.event_start
+    """Whether the parts of a record can be of one record.
+
+    The agent's ids carry the start of the events, and the name of a ref has a form.
+    """
+    match record:
+        case CheckpointCreated():
+            start = ids.event_start_of(record.id)
+            return (start is None or start == record.event_start) and _is_well_formed(record.snapshot)
+        case HeadMoved():
+            return _is_well_formed(record.redo_snapshot)
+        case _:
+            return True
+
+
+def _is_well_formed(snapshot: Snapshot | None) -> bool:
+    return snapshot is None or snapshot.reference is None or ids.is_reference(snapshot.reference)

@@ -15,7 +15,7 @@ from yolop_cli.timeline.records import Record
 
 Strategy = Literal["salvage", "truncate", "rebuild"]
 STRATEGIES: tuple[Strategy, ...] = ("salvage", "truncate", "rebuild")
-Action = Literal["split", "join", "trim", "translate", "close", "correct", "aside", "insert", "head"]
+Action = Literal["split", "join", "trim", "translate", "close", "correct", "order", "aside", "insert", "head"]
 NO_HEAD = "none"
 
 

@@ -6,13 +6,13 @@ the types; ``to_line`` makes the bytes of one record in the spelling asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from yolop_cli import strict_json
-from yolop_cli.strict_json import JsonFault, JsonObject, NotJsonError
+from yolop_cli.strict_json import JsonObject, NotJsonError
+from yolop_cli.timeline.fields import Fields, fault
 
 Dialect = Literal["underscore", "dotted"]
 
@@ -46,9 +46,6 @@ _OURS = {"checkpoint_created": ("file_snapshot",), "head_moved": ("redo_file_sna
 _FIELDS = {kind: frozenset((*fields, *_OURS.get(kind, ()))) for kind, fields in LISTED.items()}
 _SNAPSHOT_FIELDS = frozenset(SNAPSHOT_FIELDS)
 _TO_DOTTED = {underscore: dotted for dotted, underscore in DOTTED.items()}
-_TIMESTAMP = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|[+-](\d\d):(\d\d))\Z", re.ASCII
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +157,12 @@ def parse(data: bytes) -> Parsed:
     """The record on one line. Raises ``NotJsonError`` with a fault when the agent could not read it."""
     value = strict_json.loads(data)
     if not isinstance(value, JsonObject):
-        raise _fault("schema", "not an object")
-    kind = _Fields(value, ("type",)).string("type")
+        raise fault("schema", "not an object")
+    kind = Fields(value, ("type",)).string("type")
     name = DOTTED.get(kind, kind)
     read = _READERS.get(name)
     if read is None:
-        raise _fault("type", f"unknown type {kind!r}")
+        raise fault("type", f"unknown type {kind!r}")
     # "initialized" is spelled alike in both dialects, so it says nothing about the file's.
     dialect: Dialect | None = "dotted" if kind in DOTTED else None if kind == "initialized" else "underscore"
     record = read(value)
@@ -233,105 +230,35 @@ def file_snapshot_json(snapshot: FileSnapshot | None) -> dict[str, Any] | None:
     return {"id": snapshot.id, "workspace_id": snapshot.workspace_id, "root": snapshot.root}
 
 
-def is_timestamp(text: str) -> bool:
-    """RFC 3339 with a zone, up to nanoseconds."""
-    match = _TIMESTAMP.match(text)
-    if match is None:
-        return False
-    _, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    zone_hour, zone_minute = int(match.group(8) or 0), int(match.group(9) or 0)
-    return (
-        1 <= month <= 12
-        and 1 <= day <= _days(int(match.group(1)), month)
-        and hour < 24
-        and minute < 60
-        and second <= 60
-        and zone_hour < 24
-        and zone_minute < 60
-    )
-
-
-def _days(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
-
-
-def _fault(code: str, message: str) -> NotJsonError:
-    return NotJsonError(JsonFault(code, 0, message))
-
-
-class _Fields:
-    """The listed fields of one object; a repeated one is refused, an unlisted one ignored."""
-
-    def __init__(self, value: JsonObject, listed: tuple[str, ...]):
-        for key in listed:
-            if key in value.repeated:
-                raise _fault("repeated", f"the key {key!r} is there more than once")
-        self.value = value
-
-    def _required(self, key: str) -> Any:
-        if key not in self.value:
-            raise _fault("missing", f"the field {key!r} is missing")
-        return self.value[key]
-
-    def string(self, key: str) -> str:
-        value = self._required(key)
-        if not isinstance(value, str):
-            raise _fault("schema", f"{key!r} is not a string")
-        return value
-
-    def string_or_null(self, key: str) -> str | None:
-        return None if self.value.get(key) is None else self.string(key)
-
-    def int32(self, key: str) -> int:
-        value = self._required(key)
-        if not strict_json.is_int32(value):
-            raise _fault("integer", f"{key!r} is not a 32-bit integer")
-        return int(value)
-
-    def boolean(self, key: str) -> bool:
-        value = self._required(key)
-        if not isinstance(value, bool):
-            raise _fault("schema", f"{key!r} is neither true nor false")
-        return value
-
-    def timestamp(self, key: str) -> str:
-        value = self.string(key)
-        if not is_timestamp(value):
-            raise _fault("timestamp", f"{key!r} is not a time with a zone: {value[:40]!r}")
-        return value
-
-    def snapshot(self, key: str) -> Snapshot | None:
-        value = self.value.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, JsonObject):
-            raise _fault("schema", f"{key!r} is not an object")
-        inner = _Fields(value, ("tree", "reference"))
-        # Fields of ours that the agent ignores: malformed ones never make the line unreadable.
-        ours = [value.get(each) for each in ("capture", "restored")]
-        capture, restored = (each if isinstance(each, str) else None for each in ours)
-        return Snapshot(inner.string("tree"), inner.string_or_null("reference"), capture, restored)
-
-
 def _initialized(value: JsonObject) -> Record:
-    fields = _Fields(value, LISTED["initialized"])
+    fields = Fields(value, LISTED["initialized"])
     return Initialized(fields.int32("baseline_end"), fields.timestamp("created_at"))
 
 
 def _checkpoint_created(value: JsonObject) -> Record:
-    fields = _Fields(value, LISTED["checkpoint_created"])
+    fields = Fields(value, LISTED["checkpoint_created"])
     return CheckpointCreated(
         fields.string("id"),
         fields.string_or_null("parent"),
         fields.string("prompt"),
         fields.int32("event_start"),
-        fields.snapshot("snapshot"),
+        _snapshot(value.get("snapshot"), "snapshot"),
         fields.string_or_null("snapshot_error"),
         fields.timestamp("created_at"),
         _file_snapshot(value.get("file_snapshot")),
     )
+
+
+def _snapshot(value: Any, key: str) -> Snapshot | None:
+    if value is None:
+        return None
+    if not isinstance(value, JsonObject):
+        raise fault("schema", f"{key!r} is not an object")
+    inner = Fields(value, ("tree", "reference"))
+    # Fields of ours that the agent ignores: malformed ones never make the line unreadable.
+    ours = [value.get(each) for each in ("capture", "restored")]
+    capture, restored = (each if isinstance(each, str) else None for each in ours)
+    return Snapshot(inner.string("tree"), inner.string_or_null("reference"), capture, restored)
 
 
 def _file_snapshot(value: Any) -> FileSnapshot | None:
@@ -345,7 +272,7 @@ def _file_snapshot(value: Any) -> FileSnapshot | None:
 
 
 def _turn_completed(value: JsonObject) -> Record:
-    fields = _Fields(value, LISTED["turn_completed"])
+    fields = Fields(value, LISTED["turn_completed"])
     return TurnCompleted(
         fields.string("checkpoint_id"),
         fields.int32("event_end"),
@@ -355,19 +282,19 @@ def _turn_completed(value: JsonObject) -> Record:
 
 
 def _head_moved(value: JsonObject) -> Record:
-    fields = _Fields(value, LISTED["head_moved"])
+    fields = Fields(value, LISTED["head_moved"])
     return HeadMoved(
         fields.string_or_null("from"),
         fields.string_or_null("to"),
         fields.string_or_null("redo_head"),
-        fields.snapshot("redo_snapshot"),
+        _snapshot(value.get("redo_snapshot"), "redo_snapshot"),
         fields.timestamp("moved_at"),
         _file_snapshot(value.get("redo_file_snapshot")),
     )
 
 
 def _redo_cleared(value: JsonObject) -> Record:
-    return RedoCleared(_Fields(value, LISTED["redo_cleared"]).timestamp("cleared_at"))
+    return RedoCleared(Fields(value, LISTED["redo_cleared"]).timestamp("cleared_at"))
 
 
 _READERS: dict[str, Callable[[JsonObject], Record]] = {

@@ -1,8 +1,8 @@
 """Records torn apart by what was written into their middle, put together again.
 
-Two shapes are known beside the record with a whole one inside it: the halves of two records in turn, as two
-writers leave them, and a record with another program's words in it. A record is believed only when the
-bytes can be divided in a single way.
+Three shapes are known beside the record with a whole one inside it: the halves of two records in turn, as two
+writers leave them, and a record with another program's words, or whole lines of it, in it. A record is
+believed only when the bytes can be divided in a single way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RUN = re.compile(rb'[^"\x00]{4,}')
 _WORD = re.compile(rb"[A-Za-z]{3}")
 _LONGEST = 4096
 _LONGEST_INSET = 200
-_MOST_PIECES = 4
+_MOST_PIECES = 5
 
 Cut = tuple[tuple[int, int], ...]
 
@@ -35,7 +35,8 @@ def rejoined(pieces: Sequence[Piece]) -> list[Piece]:
     index = 0
     while index < len(pieces):
         for count in range(1, _MOST_PIECES + 1):
-            made = _joined(pieces[index : index + count], count)
+            parts = pieces[index : index + count]
+            made = _joined(parts, count) or _around_lines(parts, count)
             if made:
                 result.extend(made)
                 index += count
@@ -64,6 +65,21 @@ def _joined(parts: Sequence[Piece], count: int) -> list[Piece]:
         _piece(parts, data, cut),
         Piece("text", data[start:stop], inset, _line(parts, inset)),
     ]
+
+
+def _around_lines(parts: Sequence[Piece], count: int) -> list[Piece]:
+    """A record with whole lines of another program in it: a string may go on behind them."""
+    if count < 3 or len(parts) < count or any(part.kind in ("record", "nul", "bom") for part in parts):
+        return []
+    first, *between, last = parts
+    lines = [part.line for part in (first, *between, last)]
+    if lines != sorted(lines) or first.line in lines[1:] or last.line in lines[:-1]:
+        return []
+    data = first.data + last.data
+    if objects.START.match(data) is None or _complete(data) is None:
+        return []
+    cut = ((0, len(first.data)), (len(first.data), len(data)))
+    return [_piece((first, last), data, cut), *between]
 
 
 def _in_turn(data: bytes, second: int) -> tuple[Cut, ...]:

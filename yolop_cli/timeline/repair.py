@@ -12,6 +12,7 @@ from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import rebuild
 from yolop_cli.timeline.correct import correct
 from yolop_cli.timeline.fold import TimelineState, fold
+from yolop_cli.timeline.order import put_in_order
 from yolop_cli.timeline.plans import NO_HEAD, Chunk, Evidence, Plan, Step, Strategy
 from yolop_cli.timeline.records import HeadMoved, RedoCleared, to_line, type_name
 from yolop_cli.timeline.salvage import Salvaged, salvage
@@ -29,17 +30,21 @@ def plan(
     before the first turn). Raises ``RefusedError`` for a head that no checkpoint has. A plan whose
     ``heads`` are not empty must not be carried out before one of them is chosen.
     """
-    chosen = _once(source, strategy, evidence, now)
-    for _ in range(_ROUNDS if chosen.changes else 0):
-        # What was made anew may itself call for a correction: go on until there is nothing left to do.
-        further = _once(chosen.content, strategy, evidence, now)
-        if not further.changes:
-            break
-        chosen = _followed_by(chosen, further)
+    chosen = _to_the_end(_once(source, strategy, evidence, now), evidence, now)
     if strategy != "rebuild" and not chosen.after.nodes:
         rebuilt = plan(source, "rebuild", evidence, now)
         chosen = replace(chosen, rebuildable=len(rebuilt.after.nodes))
-    return chosen if head is None else _with_head(chosen, head, now)
+    return chosen if head is None else _to_the_end(_with_head(chosen, head, now), evidence, now)
+
+
+def _to_the_end(chosen: Plan, evidence: Evidence, now: str) -> Plan:
+    """The plan with what it calls for itself: a record made anew may need another to be corrected."""
+    for _ in range(_ROUNDS if chosen.changes else 0):
+        further = _once(chosen.content, chosen.strategy, evidence, now)
+        if not further.changes:
+            break
+        chosen = _followed_by(chosen, further)
+    return chosen
 
 
 def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str) -> Plan:
@@ -52,13 +57,17 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
         return _plan(source, strategy, cut, before)
     salvaged = salvage(lines)
     correct(salvaged, evidence)
+    moved = put_in_order(salvaged)
     at_end = False
     if strategy == "rebuild":
         traced = rebuild.with_traces(salvaged.items, evidence, now)
         salvaged.items, salvaged.steps = traced.items, [*salvaged.steps, *traced.steps]
         at_end = traced.at_end
     settled = settle(salvaged.items, evidence, now, counting[-1].number if counting else None)
-    possible = settled.heads or (_leaves(settled.folding.state) if at_end else ())
+    after = settled.folding.state
+    possible = settled.heads or (_leaves(after) if at_end else ())
+    if moved and not possible and before.head != after.head and before.head in after.nodes:
+        possible = (after.head, before.head)
     salvaged.items, salvaged.steps = list(settled.chunks), [*salvaged.steps, *settled.steps]
     salvaged.rejected.extend(settled.rejected)
     _without_dead_redo(salvaged, evidence, now)

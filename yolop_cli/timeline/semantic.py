@@ -26,7 +26,7 @@ from yolop_cli.timeline.records import (
 
 _REPAIR = "yolop-cli timeline repair"
 _MAKES = f"{_REPAIR} makes it again from what is left of it, or sets aside what names it"
-_FORK = f"{_REPAIR} cuts a cycle; else `yolop-cli session fork --at ID` keeps what comes before"
+_ROOTS = f"{_REPAIR} puts the parent first, or takes the head at that moment when the parent begins later"
 _REBUILD = f"{_REPAIR} --strategy rebuild makes its records again"
 
 
@@ -182,7 +182,7 @@ class _Walk:
     def _orphans(self) -> None:
         for entry, name, parent in self.orphans:
             message = f"the parent of {name}, {parent}, is not created before it"
-            self._add("parent-missing", message, entry, _FORK if parent in self.created else _MAKES)
+            self._add("parent-missing", message, entry, _ROOTS if parent in self.created else _MAKES)
 
     def _cycles(self, state: TimelineState) -> None:
         sound: set[str] = set()
@@ -216,20 +216,19 @@ class _Walk:
                 end, owner = stop, checkpoint.id
 
 
-def check_loss(
-    evidence: Evidence, *, baseline_end: int | None, is_there: bool, records: int
-) -> Iterator[Finding]:
+def check_loss(evidence: Evidence, *, baseline_end: int | None, is_there: bool) -> Iterator[Finding]:
     """Whether a journal without a checkpoint has lost what others still tell of.
 
     A ref alone, above the log's last event, is that of a first turn that a crash kept from its record. A
-    session older than checkpoints has a log and no journal.
+    session older than checkpoints has a log and no journal. One with a journal has a record for each prompt
+    above the baseline, since that record is written first.
     """
     starts = [start for name in evidence.references if (start := ids.event_start_of(name)) is not None]
     lost = len(starts) > 1 or any(start <= (evidence.last_sequence or 0) for start in starts)
     prompts = sum(sequence > (baseline_end or 0) for sequence, _ in evidence.prompts)
     refs = f"{len(starts)} {'ref' if len(starts) == 1 else 'refs'}"
     turns = f"{prompts} {'prompt' if prompts == 1 else 'prompts'}"
-    if lost or (prompts and is_there and not records):
+    if lost or (prompts and is_there):
         what = "holds no checkpoint" if is_there else "is gone"
         message = f"the journal {what}, though there are {refs} of checkpoints and {turns} in the log"
         yield Finding("journal-lost", message, fix=_REBUILD)
@@ -292,8 +291,17 @@ def check_repository(
     needed = {snapshot.reference for snapshot in _snapshots(entries)} | set(facts.waiting)
     for reference in sorted(set(facts.references) - needed):
         name = ids.reference_name(session_id, reference) or reference
-        fix = f"{_REPAIR} --strategy rebuild makes its record again"
-        yield Finding("ref-without-record", f"no record names the ref {name}", fix=fix)
+        if ids.is_recovery_name(name):
+            message = (
+                f"no record names {name}, files as they were before a restore: a move of the head is lost"
+            )
+            fix = (
+                f"`git ls-tree -r {reference}` lists them; {_REPAIR} --head ID moves a head that stands wrong"
+            )
+            yield Finding("recovery-without-record", f"{message}, or a preview was killed", fix=fix)
+        else:
+            fix = f"{_REPAIR} --strategy rebuild makes its record again"
+            yield Finding("ref-without-record", f"no record names the ref {name}", fix=fix)
 
 
 def _snapshots(entries: Iterable[Entry]) -> Iterator[Snapshot]:

@@ -9,12 +9,12 @@ record tells where to, every possible head is named and none is chosen.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from yolop_cli import ids
 from yolop_cli.timeline import objects
+from yolop_cli.timeline.fields import is_timestamp
 from yolop_cli.timeline.fold import Folding
 from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.plans import Chunk, Evidence, Step
@@ -26,16 +26,15 @@ from yolop_cli.timeline.records import (
     RedoCleared,
     Snapshot,
     TurnCompleted,
-    is_timestamp,
     parse,
     to_line,
     type_name,
 )
+from yolop_cli.timeline.remains import completion_of, integer, legible_or_null, may_have_moved, targets_of
 from yolop_cli.timeline.salvage import Lost, likely_type
 from yolop_cli.timeline.scan import legible
 from yolop_cli.timeline.spelling import nearest, one_letter_apart
 
-_MOVE = b'{"type":"head_moved"'
 LOST_REASON = "the checkpoint's record was damaged; what could be read of it was written again"
 
 
@@ -57,11 +56,11 @@ def settle(items: Sequence[Chunk | Lost], evidence: Evidence, now: str, last_lin
     last = max(
         (index for index, item in enumerate(items) if isinstance(item, Chunk) and item.record), default=-1
     )
-    for index, item in enumerate(items):
+    for index, (item, end) in enumerate(zip(items, _ends_before_next(items, evidence), strict=True)):
         if isinstance(item, Lost):
             walk.lost(item, at_end=item.piece.line == last_line and index > last)
         else:
-            walk.chunk(item, items[index + 1 :])
+            walk.chunk(item, end)
     walk.close_legibly()
     return Settled(tuple(walk.chunks), tuple(walk.steps), walk.heads(), walk.folding, tuple(walk.rejected))
 
@@ -98,13 +97,14 @@ class _Walk:
 
     def lost(self, item: Lost, *, at_end: bool) -> None:
         self.pieces.append(item.piece)
-        moved = _may_have_moved(item.piece)
+        moved = may_have_moved(item.piece)
         # A redo whose ref is gone was used up: half a move at the end may well have taken effect.
         durable = item.whole or self.evidence.lacks_redo(self.folding.state)
         if (durable and moved) if at_end else (moved or not item.torn):
             self.gap.append(item.piece)
 
-    def chunk(self, chunk: Chunk, rest: Sequence[Chunk | Lost]) -> None:
+    def chunk(self, chunk: Chunk, end: int | None) -> None:
+        """Take the next record; ``end`` is the last event before the next turn after it."""
         target = _target(chunk.record)
         if target is not None and not self._is_or_can_be_made(target):
             self._set_aside(chunk, target)
@@ -123,7 +123,6 @@ class _Walk:
             case TurnCompleted():
                 self._require(record.checkpoint_id)
             case HeadMoved():
-                end = _end_before(rest, self.evidence)
                 self._end_pending(None, end, record.moved_at)
                 chunk = self._with_known_redo(chunk, record)
                 for checkpoint_id in (record.from_head, record.to, record.redo_head):
@@ -142,7 +141,7 @@ class _Walk:
         pending = self.folding.state.pending
         if pending is not None and self.gap:
             start = self.folding.state.nodes[pending].checkpoint.event_start
-            record = _completion(self.pieces, pending, start)
+            record = completion_of(self.pieces, pending, start)
             if record is not None:
                 how = "" if record.success else ", as failed"
                 self._make(record, f"the end of turn {pending}{how}, from its damaged record")
@@ -162,7 +161,7 @@ class _Walk:
                 if state.pending is None and named in state.nodes:
                     possible[named] = None
                 continue
-            targets = _targets(piece) if kind == "head_moved" else []
+            targets = targets_of(piece) if kind == "head_moved" else []
             if targets and all(target is None or target in state.nodes for target in targets):
                 possible.update(dict.fromkeys(targets))
             else:
@@ -180,10 +179,13 @@ class _Walk:
     def _rooted(self, chunk: Chunk, record: CheckpointCreated) -> Chunk:
         """The record with the head as its parent when its own is nowhere, or leads back to it."""
         parent = record.parent
-        if parent is None or (self._is_or_can_be_made(parent) and not self._is_its_own_ancestor(record)):
+        is_later = parent in self.known and parent not in self.folding.state.nodes
+        if parent is None or (self._is_or_can_be_made(parent) and not is_later):
             return chunk
         head = self.folding.state.head
-        why = "is its own descendant" if parent in self.known else "is nowhere"
+        why = "is nowhere"
+        if is_later:
+            why = "is its own descendant" if self._is_its_own_ancestor(record) else "begins later"
         message = f"its parent is {head or 'nothing'}, the head when it began; {parent} {why}"
         if len(self.heads()) > 1:
             message += ". This is a guess, since the damage before it hides the head"
@@ -235,7 +237,7 @@ class _Walk:
             return
         start = state.nodes[pending].checkpoint.event_start
         end = None if event_end is None else max(event_end, start - 1)
-        record = _completion(self.pieces, pending, start, end, time)
+        record = completion_of(self.pieces, pending, start, end, time)
         if record is None and end is not None:
             record = TurnCompleted(pending, end, False, time)
         if record is not None:
@@ -294,7 +296,7 @@ class _Walk:
 
     def _parent(self, piece: Piece | None) -> tuple[str | None] | None:
         """The parent that a damaged record tells: (id or None,), or None when it cannot be read."""
-        told = _legible_or_null(piece, "parent") if piece is not None else None
+        told = legible_or_null(piece, "parent") if piece is not None else None
         if told is None or told[0] is None or told[0] in self.known or told[0] in self.evidence.references:
             return told
         # Nothing else knows this name, and the record it stands in is damaged.
@@ -302,7 +304,7 @@ class _Walk:
         return (known,) if known is not None else None
 
     def _event_start(self, checkpoint_id: str, piece: Piece | None) -> int:
-        told = _integer(piece, "event_start") if piece is not None else None
+        told = integer(piece, "event_start") if piece is not None else None
         carried = ids.event_start_of(checkpoint_id)
         if told is None and carried is None:
             ends = [
@@ -358,66 +360,15 @@ def _parent_of(chunk: Chunk) -> str | None:
     return chunk.record.parent if isinstance(chunk.record, CheckpointCreated) else None
 
 
-def _may_have_moved(piece: Piece) -> bool:
-    """Whether what is left of a record is, or may be, the beginning of a move of the head."""
-    kind = likely_type(piece)
-    begun = piece.data.translate(None, b" \t")[: len(_MOVE)]
-    return kind == "head_moved" or (kind is None and _MOVE.startswith(begun))
-
-
-def _targets(piece: Piece) -> list[str | None]:
-    """Where a damaged move of the head says that it goes; more than one place when the field is repeated."""
-    fields = re.findall(rb'"to"[ \t]*:[ \t]*(?:null\b|"(?:[^"\\\x00-\x1f]|\\.)*")?', piece.data)
-    parts = (replace(piece, data=each) for each in fields)
-    found = [_legible_or_null(part, "to") for part in parts]
-    return [one[0] for one in found if one is not None] if None not in found else []
-
-
-def _end_before(rest: Iterable[Chunk | Lost], evidence: Evidence) -> int | None:
-    """The last event before the next turn: where a turn that was left open must have ended."""
-    for item in rest:
+def _ends_before_next(items: Sequence[Chunk | Lost], evidence: Evidence) -> list[int | None]:
+    """For each item the last event before the next turn: where a turn that was left open must have ended."""
+    ends: list[int | None] = []
+    end = evidence.last_sequence
+    for item in reversed(items):
+        ends.append(end)
         if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated):
-            return item.record.event_start - 1
-    return evidence.last_sequence
-
-
-def _completion(
-    pieces: Iterable[Piece],
-    checkpoint_id: str,
-    start: int,
-    end: int | None = None,
-    time: str | None = None,
-) -> TurnCompleted | None:
-    """The end of a turn as its damaged record tells it; ``end`` and ``time`` where it does not tell.
-
-    What it tells must lie between the turn's start and ``end``.
-    """
-    for piece in pieces:
-        if likely_type(piece) == "turn_completed" and legible(piece, "checkpoint_id") == checkpoint_id:
-            told = _integer(piece, "event_end")
-            told_time = legible(piece, "completed_at")
-            when = told_time if told_time is not None and is_timestamp(told_time) else time
-            believed = told is not None and told >= start - 1 and (end is None or told <= end)
-            last = told if believed else end
-            if last is not None and when is not None:
-                success = re.search(rb'"success"[ \t]*:[ \t]*true\b', piece.data) is not None
-                return TurnCompleted(checkpoint_id, last, success, when)
-    return None
-
-
-def _integer(piece: Piece, name: str) -> int | None:
-    """An integer field of a damaged record, when it is whole and of 32 bits."""
-    match = re.search(rb'"' + name.encode() + rb'"[ \t]*:[ \t]*(-?(?:0|[1-9]\d{0,9}))[ \t]*[,}]', piece.data)
-    value = int(match.group(1)) if match is not None else None
-    return value if value is not None and -(2**31) <= value < 2**31 else None
-
-
-def _legible_or_null(piece: Piece, name: str) -> tuple[str | None] | None:
-    """A field of a damaged record that holds a string or null: (value,), or None when it cannot be read."""
-    if re.search(rb'"' + name.encode() + rb'"[ \t]*:[ \t]*null\b', piece.data):
-        return (None,)
-    value = legible(piece, name)
-    return (value,) if value is not None else None
+            end = item.record.event_start - 1
+    return ends[::-1]
 
 
 def _time_of(record: Record) -> str:

@@ -16,7 +16,7 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import JsonFault, NotJsonError
 from yolop_cli.timeline import spelling
 from yolop_cli.timeline.file import Entry
-from yolop_cli.timeline.findings import Finding, Report, Status
+from yolop_cli.timeline.findings import Finding, Report, Status, unreadable
 from yolop_cli.timeline.pieces import Piece
 from yolop_cli.timeline.records import Parsed, type_name
 from yolop_cli.timeline.scan import Block, Readable, closed, legible, scan
@@ -84,11 +84,6 @@ def check_session(session: SessionDirectory) -> Report:
     except StorageError as error:
         return Report(session.id, path, "corrupt", 0, (unreadable(error),))
     return Report(session.id, path, checked.status, checked.records, checked.findings)
-
-
-def unreadable(error: StorageError) -> Finding:
-    """The finding for a file that the system does not let us read."""
-    return Finding("unreadable-file", error.message, fix="look at the file's type, mode and owner")
 
 
 def _lines(data: bytes) -> Iterator[journal.Line]:
