@@ -67,7 +67,7 @@ def new_snapshot_id() -> str:
 
 
 def has_store(root: Path) -> bool:
-    """Whether a directory has a store, without opening it."""
+    """Whether a directory has a store, without opening it. Raises ``OSError`` when that cannot be seen."""
     return (root / ".cogitator" / "checkpoints" / "config.json").is_file()
 
 
