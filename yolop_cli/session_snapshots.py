@@ -18,7 +18,7 @@ from yolop_cli.session import lineage, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Stored
 from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Manifest, Store
+from yolop_cli.snapshots.store import Interrupted, Manifest, Store
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, HeadMoved
 
@@ -45,6 +45,48 @@ def shares(session: SessionDirectory) -> tuple[Share, ...]:
     every = set[str]().union(*named.values())  # one that was copied is named as of where it was taken
     found = [_share(session, root, here, every) for root, here in sorted(named.items())]
     return tuple(one for one in found if one.own or one.kept)
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What is amiss with a session's snapshots in the store of its directory.
+
+    ``unneeded`` are those that no record and no other session names, each with whether another snapshot keeps
+    the same files; ``leftovers`` are files of killed commands; ``interrupted`` is a restore that was cut off.
+    """
+
+    root: Path
+    unneeded: tuple[tuple[str, bool], ...]
+    leftovers: int
+    interrupted: Interrupted | None
+
+
+def upkeep(session: SessionDirectory) -> Upkeep | None:
+    """What is amiss in the store of the directory a session works in; None without one.
+
+    Changes nothing. Raises ``YolopError`` or ``OSError`` when it cannot be looked at.
+    """
+    root = workspace.read_or_empty(session.workspace).active_root
+    if root is None or not root.is_absolute() or not snapshots.has_store(root):
+        return None
+    with snapshots.opened(root) as store:
+        manifests, _ = snapshots.load_all(store)
+        mine = {one.id for one in manifests if _is_of(one, session.id, (), set())}
+        record = snapshots.interrupted(store)
+        wanted = set(_needed(record)) | lineage.mentioned(session, mine)
+        wanted |= lineage.named_by_others(session, mine - wanted).keys()
+        kept = {one.tree for one in manifests if one.id in wanted or one.id not in mine}
+        unneeded = tuple(
+            (one.id, one.tree in kept) for one in manifests if one.id in mine and one.id not in wanted
+        )
+        restoring = snapshots.is_restoring(store)
+        return Upkeep(store.root, unneeded, snapshots.leftovers(store), None if restoring else record)
+
+
+def tidy(root: Path) -> None:
+    """Remove what killed commands left in the store of a directory. Raises ``StorageError``."""
+    with snapshots.opened(root) as store:
+        snapshots.collect(store, snapshots.load_settings(store.root).grace)
 
 
 def give_up(share: Share) -> None:
@@ -104,8 +146,7 @@ def _in_store(session: SessionDirectory, store: Store, named: set[str]) -> Share
     before = lineage.ancestors(session)
     mine = {one.id: one for one in manifests if _is_of(one, session.id, before, named)}
     others = lineage.named_by_others(session, mine)
-    record = snapshots.interrupted(store)
-    needed = () if record is None else (record.snapshot_id, record.safety_snapshot_id)
+    needed = _needed(snapshots.interrupted(store))
     kept = {name: why for name, why in unreadable.items() if name in named}
     for name, one in mine.items():
         maker = one.label.session_id
@@ -116,6 +157,10 @@ def _in_store(session: SessionDirectory, store: Store, named: set[str]) -> Share
         elif maker != session.id and os.path.lexists(session.path.with_name(str(maker))):
             kept[name] = f"it was taken for {maker}"
     return Share(store.root, tuple(sorted(mine.keys() - kept.keys())), tuple(sorted(kept.items())))
+
+
+def _needed(record: Interrupted | None) -> tuple[str, ...]:
+    return () if record is None else (record.snapshot_id, record.safety_snapshot_id)
 
 
 def _is_of(one: Manifest, session_id: str, before: tuple[str, ...], named: set[str]) -> bool:

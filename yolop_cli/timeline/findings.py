@@ -154,6 +154,7 @@ RULES: dict[str, Rule] = {
         "a snapshot in a store that is gone or another's, so that its checkpoint is conversation-only",
     ),
     "ref-without-record": Rule("warning", "a private ref that no record names"),
+    "snapshot-without-record": Rule("warning", "a snapshot in a store that no record names"),
     "snapshots-unreachable": Rule(
         "warning", "snapshots that could not be checked, for want of their worktree"
     ),

@@ -118,6 +118,25 @@ def is_restoring(store: Store) -> bool:
     return False
 
 
+def somebody_works(store: Store) -> bool:
+    """Whether a snapshot, a restore, a copy, a check or a collection goes on. Changes nothing."""
+    return any(not _is_free(raw, store) for raw in map(os.fsencode, os.listdir(store.locks)))
+
+
+def _is_free(name: bytes, store: Store) -> bool:
+    try:
+        fd = disk.open_file(name, store.locks)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
 def _alive(store: Store) -> Iterator[str]:
     for name in os.listdir(store.locks):
         raw = os.fsencode(name)
