@@ -14,7 +14,17 @@ from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Stored
 from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Label, Manifest, Pruned, RestorePlan, Retention, Rules, Settings, Store
+from yolop_cli.snapshots.store import (
+    Label,
+    Manifest,
+    Pruned,
+    RestorePlan,
+    Retention,
+    Rules,
+    Settings,
+    Store,
+    excludes,
+)
 from yolop_cli.snapshots.store.scan import Progress
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.writers import Writer
@@ -67,6 +77,7 @@ def take(
     The retention that follows spares what the sessions in the directory ``sessions`` still need.
     """
     wanted = wishes or Wishes()
+    excludes.check(wanted.exclude)
     with snapshots.opened(root, create=True) as store:
         settings = snapshots.load_settings(store.root)
         made = snapshots.create(store, label=label, rules=_rules(settings, wanted), progress=progress)
