@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,3 +119,114 @@ def test_the_patch_in_json_is_text(plain: Plain) -> None:
     plain.write("a.txt", b"\xe9\n")
     assert "+\\xe9\n" in plain.run("diff", made, "--patch")["patch"]
     plain.run("diff", made, "--patch", "--exit-code", code=1)
+
+
+# -- failures
+
+
+def _rot(plain: Plain, content: bytes) -> None:
+    """Damage the one pack that holds a content as it is."""
+    for pack in (plain.home / "packs").iterdir():
+        data = pack.read_bytes()
+        if content in data:
+            pack.write_bytes(data.replace(content, b"X" * len(content)))
+
+
+def _lost(plain: Plain) -> tuple[str, str]:
+    """Two snapshots that differ in a file whose old content is damaged in the store."""
+    plain.write("d/a file", b"old content of it")
+    made = plain.snap()
+    plain.write("d/a file", b"new content of it")
+    second = plain.snap()
+    _rot(plain, b"old content of it")
+    return made, second
+
+
+@pytest.mark.parametrize("way", ["rotten", "gone"])
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_restore_names_the_path_whose_content_is_lost(
+    plain: Plain, way: str, words: tuple[str, ...]
+) -> None:
+    made, _ = _lost(plain)
+    if way == "gone":
+        for pack in (plain.home / "packs").iterdir():
+            if b"X" * 17 in pack.read_bytes():
+                pack.unlink()
+    before = plain.state()
+    error = plain.run("restore", made, *words, code=9)
+    if way == "rotten":
+        assert error["details"]["path"] == "d/a file"
+        assert "the snapshot has lost d/a file" in error["message"]
+    assert error["message"].endswith("; nothing was changed")
+    assert "snapshot verify --root" in error["hint"] and "snapshot repair" in error["hint"]
+    assert plain.state() == before
+
+
+def test_copy_diff_and_show_of_what_is_lost(plain: Plain) -> None:
+    made, second = _lost(plain)
+    (plain.root.parent / "other").mkdir()
+    error = plain.run("copy", made, "--to", plain.root.parent / "other", code=9)
+    assert error["message"].endswith("; it was not copied")
+    assert f"verify --root {plain.root}`" in error["hint"]
+    error = plain.run("diff", made, second, "--patch", code=9)
+    assert "verify" in error["hint"]
+    plain.run("diff", made, second)
+
+
+def test_what_stops_a_restore_half_way_is_named(plain: Plain) -> None:
+    plain.write("d/b", b"old\n")
+    made = plain.snap()
+    plain.write("d/b", b"new\n")
+    plain.write("a.txt", b"new\n")
+    if subprocess.run(["chattr", "+i", plain.root / "d/b"], capture_output=True).returncode:
+        pytest.skip("no immutable files here")
+    before = plain.state()
+    try:
+        error = plain.run("restore", made, code=9)
+    finally:
+        subprocess.run(["chattr", "-i", plain.root / "d/b"], check=True)
+    assert "d/b" in error["message"]
+    assert error["details"]["state"] == "the files are as they were before"
+    assert error["hint"]
+    assert plain.state() == before
+
+
+@pytest.mark.parametrize("part", ["packs", "manifests", "tmp", "locks"])
+@pytest.mark.parametrize("verb", ["create", "restore", "gc", "delete", "prune", "verify", "copy"])
+def test_a_store_that_may_not_be_written(plain: Plain, verb: str, part: str) -> None:
+    made = plain.snap()
+    plain.write("a.txt", "two\n")
+    plain.snap()
+    other = plain.root.parent / "other"
+    other.mkdir()
+    words: dict[str, list[str | Path]] = {
+        "restore": [made],
+        "delete": [made],
+        "prune": ["--keep-last", "1"],
+        "copy": [made, "--to", other],
+    }
+    before = plain.state()
+    (plain.home / part).chmod(0o500)
+    try:
+        ran = plain.ran(verb, *words.get(verb, []), code=(0, 7, 9), prefix=UNPRIVILEGED)
+    finally:
+        (plain.home / part).chmod(0o700)
+    if ran.code == 9:
+        error = ran.error
+        assert "ermission denied" in error["message"]
+        assert error["hint"] and error["details"]["state"]
+        assert error["details"]["root"] == str(other if verb == "copy" else plain.root)
+        assert {k: v for k, v in plain.state().items() if not k.startswith(b".cogitator")} == {
+            k: v for k, v in before.items() if not k.startswith(b".cogitator")
+        }
+    assert plain.run("verify")["ok"]
+
+
+def test_a_damaged_config_says_how_to_mend_it(plain: Plain) -> None:
+    plain.snap()
+    held = (plain.home / "config.json").read_bytes()
+    (plain.home / "config.json").write_bytes(b"{")
+    error = plain.run("list", code=9)
+    assert str(plain.root) in error["message"] and "manifests/" in error["hint"]
+    (plain.home / "config.json").write_bytes(held)
+    plain.run("list")

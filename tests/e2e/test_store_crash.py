@@ -125,9 +125,7 @@ class Sweep:
 def sweep(tmp_path: Path, verb: str, action: str, chosen: slice | int) -> None:
     one = Sweep(tmp_path, verb)
     count = one.moments(action)
-    numbers: Iterable[int] = (
-        range(1, count + 1)[chosen] if isinstance(chosen, slice) else spread(count, chosen)
-    )
+    numbers = range(1, count + 1)[chosen] if isinstance(chosen, slice) else spread(count, chosen)
     for number in numbers:
         one.at(action, number)
 

@@ -203,7 +203,7 @@ def _change_files(store: Store, plan: RestorePlan, safety: Manifest, ready: dict
 
 def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Interrupted | None) -> None:
     """Undo a restore that failed half-way. Raises in words of its own unless the cause has them."""
-    why = os_reason(cause) if isinstance(cause, OSError) else str(cause) or type(cause).__name__
+    why = _words(cause)
     try:
         with Packs(store) as packs:
             scan = walk(store, scope_of(safety, packs), state.load(store))
@@ -215,14 +215,22 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Inte
         else:
             _note(store, before)
     except (OSError, YolopError) as error:
-        second = os_reason(error) if isinstance(error, OSError) else error.message
+        left = "the files are a mixture"
         raise StorageError(
-            f"the restore failed ({why}) and could not be undone ({second}): the files are a mixture",
-            hint=f"put them back with: snapshot restore {safety.id}",
-            details={"safety_snapshot_id": safety.id},
+            f"the restore failed ({why}) and could not be undone ({_words(error)}): {left}",
+            hint=f"put them back with `yolop-cli snapshot restore {safety.id}`",
+            details={"safety_snapshot_id": safety.id, "state": left},
         ) from cause
     if isinstance(cause, Exception) and not isinstance(cause, StaleError):
-        raise StorageError(f"the restore failed ({why}); the files are as they were before") from cause
+        left = "the files are as they were before"
+        hint = "see to what stopped it, then restore again"
+        raise StorageError(
+            f"the restore failed ({why}); {left}", hint=hint, details={"state": left}
+        ) from cause
+
+
+def _words(error: BaseException) -> str:
+    return disk.reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
 
 
 def _finish(store: Store, plan: RestorePlan) -> None:
@@ -230,9 +238,11 @@ def _finish(store: Store, plan: RestorePlan) -> None:
     try:
         _clear(store)
     except OSError as error:
+        left = "the files are restored"
         raise StorageError(
-            f"the files are restored, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
-            hint=f"remove it, or repeat: snapshot restore {plan.snapshot_id}",
+            f"{left}, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
+            hint=f"remove it, or repeat `yolop-cli snapshot restore {plan.snapshot_id}`",
+            details={"state": left},
         ) from error
 
 
