@@ -98,13 +98,14 @@ def needed(store: Store, sessions: Path | None) -> frozenset[str]:
     if sessions is None:
         return frozenset()
     labelled: dict[str, set[str]] = {}
-    for one in snapshots.load_all(store)[0]:
+    manifests, _ = snapshots.load_all(store)
+    for one in manifests:
         if one.label.session_id is not None and ids.is_session_id(one.label.session_id):
             labelled.setdefault(one.label.session_id, set()).add(one.id)
     found: set[str] = set()
     for session_id, own in labelled.items():
-        found |= own & _needed_by(SessionDirectory(sessions / session_id), own)
-    return frozenset(found)
+        found |= _needed_by(SessionDirectory(sessions / session_id), own)
+    return frozenset(one.id for one in manifests if one.id in found)
 
 
 def _needed_by(session: SessionDirectory, own: set[str]) -> set[str]:

@@ -253,6 +253,17 @@ def test_a_fork_may_go_back_to_what_was_taken_for_its_parent(box: PlainBox) -> N
     assert box.read("a.txt") == b"one\n"
 
 
+def test_retention_spares_what_a_fork_is_about_to_go_back_to(box: PlainBox) -> None:
+    first = box.checkpoints("--all-branches")[-1]["id"]
+    fork(box)
+    switched(box, OTHER_SID)
+    token = box.plan(first)["token"]
+    users(box)
+    box.cli("snapshot", "prune", "--root", box.worktree, "--keep-last", "1", "--json")
+    box.apply(token)
+    assert box.read("a.txt") == b"one\n"
+
+
 @pytest.mark.parametrize("parent", [None, GRANDCHILD, "../" + SID, OTHER_SID, 7])
 def test_another_lineage_is_refused(box: PlainBox, parent: object) -> None:
     first = box.checkpoints("--all-branches")[-1]["id"]
