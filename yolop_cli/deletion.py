@@ -1,7 +1,8 @@
-"""Delete a session: its private refs, its directory, its lock file. Never a user's ref, never the worktree.
+"""Delete a session: its snapshots, its private refs, its directory, its lock file. Never a user's ref or
+snapshot, never the worktree.
 
-A preview gives a token bound to what is there now; deleting needs it. Refs go first, so that a deletion
-that was interrupted is finished by doing it again.
+A preview gives a token bound to what is there now; deleting needs it. The directory goes last, so that a
+deletion that was interrupted is finished by doing it again.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from yolop_cli import files, paths
+from yolop_cli import files, paths, session_snapshots
 from yolop_cli.errors import DeniedError, RefusedError, StaleError, StorageError, YolopError, os_reason
 from yolop_cli.git import Git
 from yolop_cli.session import lock, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.places import Places
 from yolop_cli.session.workspace import Workspace
+from yolop_cli.session_snapshots import Share
 from yolop_cli.worktrees import contents, links, repository
 from yolop_cli.worktrees.repository import Repository
 
@@ -33,8 +35,8 @@ _SCOPE = 8
 class Deletion:
     """What deleting a session takes away.
 
-    ``refs`` are its private refs by repository; ``worktree`` is what it names as its own, and stays;
-    ``missing`` are repositories it names that are not there.
+    ``refs`` are its private refs by repository, ``shares`` its snapshots by store; ``worktree`` is what it
+    names as its own, and stays; ``missing`` are repositories it names that are not there.
     """
 
     session: SessionDirectory
@@ -44,6 +46,7 @@ class Deletion:
     refs: tuple[tuple[Repository, Mapping[str, str]], ...]
     worktree: Path | None
     missing: tuple[Path, ...]
+    shares: tuple[Share, ...] = ()
 
 
 def plan(git: Git, places: Places, session: SessionDirectory) -> Deletion:
@@ -64,6 +67,9 @@ def plan(git: Git, places: Places, session: SessionDirectory) -> Deletion:
     for repo, owned in refs:
         state.update(os.fsencode(repo.common) + b"\0")
         state.update("".join(f"{name} {oid}\0" for name, oid in sorted(owned.items())).encode())
+    shares = session_snapshots.shares(session)
+    for share in shares:
+        state.update(os.fsencode(share.root) + b"\0" + " ".join(share.own).encode() + b"\0")
     return Deletion(
         session,
         _scope(session) + state.hexdigest()[: 32 - _SCOPE],
@@ -72,6 +78,7 @@ def plan(git: Git, places: Places, session: SessionDirectory) -> Deletion:
         refs,
         metadata.worktree.path if metadata.worktree else None,
         missing,
+        shares,
     )
 
 
@@ -90,6 +97,8 @@ def carry_out(git: Git, places: Places, session: SessionDirectory, token: str | 
         if token is not None and token != planned.token:
             raise StaleError(f"{session.id} changed since the preview", hint=_again(session))
         _check_removable(session)
+        for share in planned.shares:
+            session_snapshots.give_up(share)
         for repo, refs in planned.refs:
             repository.delete_refs(git, repo, refs)
         _remove(session)
@@ -160,8 +169,8 @@ def _remove(session: SessionDirectory) -> None:
         files.sync_directory(session.path.parent)
     except OSError as error:
         raise StorageError(
-            f"the private refs of {session.id} are gone, but not all of {paths.show(session.path)}:"
-            f" {os_reason(error)}",
+            f"the private refs and snapshots of {session.id} are gone, but not all of "
+            f"{paths.show(session.path)}: {os_reason(error)}",
             hint="delete the session once more to finish",
         ) from None
     files.remove_file(session.lock)

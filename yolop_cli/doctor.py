@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from yolop_cli import files, ids, journal
+from yolop_cli import files, ids, journal, paths, session_snapshots, session_store
 from yolop_cli.checking import check_session, mode_faults
 from yolop_cli.errors import StorageError, YolopError, os_reason
 from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import events, lock, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.restore_file import Recovery, WaitingRestore
+from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
+from yolop_cli.session_snapshots import Share
 from yolop_cli.snapshots import refs, restore
 from yolop_cli.snapshots.checkout import Checkout
 from yolop_cli.snapshots.disk import STAGE_PREFIX
@@ -32,7 +33,7 @@ from yolop_cli.timeline.file import Timeline
 from yolop_cli.timeline.findings import Finding
 from yolop_cli.timeline.records import CheckpointCreated, HeadMoved
 
-CureKind = Literal["mode", "line-feed", "leftover", "restore", "ref"]
+CureKind = Literal["mode", "line-feed", "leftover", "restore", "ref", "snapshot", "store"]
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp\Z")
 _FIX = "yolop-cli doctor --fix"
 
@@ -141,6 +142,36 @@ def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | Non
     if usable is not None and timeline is not None:
         for reference in _unnamed(git, session, usable, timeline, waiting):
             yield None, Cure("ref", "no record names it", reference=reference)
+    yield from _store(session, waiting)
+
+
+def _store(
+    session: SessionDirectory, waiting: WaitingRestore | None
+) -> Iterator[tuple[Ailment | None, Cure | None]]:
+    """The store of the session's directory. As with refs, only what another one holds too is cured."""
+    try:
+        found = session_snapshots.upkeep(session)
+    except (YolopError, OSError) as error:
+        why = error.message if isinstance(error, YolopError) else os_reason(error)
+        yield Ailment("session", Finding("snapshots-unreachable", f"the store cannot be read: {why}")), None
+        return
+    if found is None:
+        return
+    for name, is_held in found.unneeded:
+        by_hand = f"yolop-cli snapshot delete {name} --root {paths.show(found.root)}"
+        message = f"no record names the snapshot {name} of {paths.show(found.root)}"
+        finding = Finding("snapshot-without-record", message, fix=_FIX if is_held else by_hand)
+        yield (
+            Ailment("session", finding),
+            Cure("snapshot", message, found.root, reference=name) if is_held else None,
+        )
+    if found.leftovers:
+        message = f"files of a killed command are left in the store of {paths.show(found.root)}"
+        yield Ailment("session", Finding("leftover", message, fix=_FIX)), Cure("store", message, found.root)
+    if found.interrupted is not None and (waiting is None or waiting.phase != "applying"):
+        message = f"a restore in {paths.show(found.root)} was interrupted while it changed the files"
+        fix = f"yolop-cli snapshot restore {found.interrupted.safety_snapshot_id} puts them back"
+        yield Ailment("session", Finding("interrupted-restore", message, fix=fix)), None
 
 
 def _line_feeds(session: SessionDirectory) -> Iterator[tuple[None, Cure]]:
@@ -289,6 +320,10 @@ def _cure(git: Git, session: SessionDirectory, cure: Cure) -> None:
             _drop_restore(git, session)
         case "ref" if cure.reference is not None:
             refs.drop(git, owned_checkout(git, session), session.id, [cure.reference])
+        case "snapshot" if cure.path is not None and cure.reference is not None:
+            session_snapshots.give_up(Share(cure.path, (cure.reference,), ()))
+        case "store" if cure.path is not None:
+            session_snapshots.tidy(cure.path)
         case _:
             raise AssertionError(cure)
 
@@ -320,3 +355,5 @@ def _drop_restore(git: Git, session: SessionDirectory) -> None:
     restore_file.remove(session)
     if waiting is not None and isinstance(waiting.recovery, Recovery):
         refs.drop(git, owned_checkout(git, session), session.id, [waiting.recovery.reference])
+    elif waiting is not None and isinstance(waiting.recovery, Stored):
+        session_store.drop(session, [waiting.recovery.id])

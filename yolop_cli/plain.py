@@ -14,7 +14,17 @@ from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Stored
 from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Label, Manifest, Pruned, RestorePlan, Retention, Rules, Settings, Store
+from yolop_cli.snapshots.store import (
+    Label,
+    Manifest,
+    Pruned,
+    RestorePlan,
+    Retention,
+    Rules,
+    Settings,
+    Store,
+    excludes,
+)
 from yolop_cli.snapshots.store.scan import Progress
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.writers import Writer
@@ -67,6 +77,7 @@ def take(
     The retention that follows spares what the sessions in the directory ``sessions`` still need.
     """
     wanted = wishes or Wishes()
+    excludes.check(wanted.exclude)
     with snapshots.opened(root, create=True) as store:
         settings = snapshots.load_settings(store.root)
         made = snapshots.create(store, label=label, rules=_rules(settings, wanted), progress=progress)
@@ -87,13 +98,14 @@ def needed(store: Store, sessions: Path | None) -> frozenset[str]:
     if sessions is None:
         return frozenset()
     labelled: dict[str, set[str]] = {}
-    for one in snapshots.load_all(store)[0]:
+    manifests, _ = snapshots.load_all(store)
+    for one in manifests:
         if one.label.session_id is not None and ids.is_session_id(one.label.session_id):
             labelled.setdefault(one.label.session_id, set()).add(one.id)
     found: set[str] = set()
     for session_id, own in labelled.items():
-        found |= own & _needed_by(SessionDirectory(sessions / session_id), own)
-    return frozenset(found)
+        found |= _needed_by(SessionDirectory(sessions / session_id), own)
+    return frozenset(one.id for one in manifests if one.id in found)
 
 
 def _needed_by(session: SessionDirectory, own: set[str]) -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from yolop_cli import paths, plain
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
-from yolop_cli.session import workspace
+from yolop_cli.session import lineage, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import Label, Manifest, Reference, Store
@@ -63,25 +63,34 @@ def take(session: SessionDirectory, checkpoint_id: str) -> FileSnapshot:
     Raises ``DeniedError``, ``NotFoundError``, ``StorageError``, ``BusyError``, ``UsageError``.
     """
     root = root_of(session)
-    try:
-        os.fsencode(root).decode("utf-8")
-    except UnicodeDecodeError:
-        raise DeniedError("the name of the directory is not UTF-8, so a journal cannot hold it") from None
+    recordable(root)
     label = Label(session_id=session.id, checkpoint_id=checkpoint_id)
     made = plain.take(root, label, sessions=session.path.parent).snapshot
-    return FileSnapshot(made.id, made.workspace_id, os.fsencode(made.root).decode("utf-8"))
+    return FileSnapshot(made.id, made.workspace_id, recordable(root))
+
+
+def recordable(root: Path) -> str:
+    """A directory as a journal names it. Raises ``DeniedError`` when its name is not UTF-8."""
+    try:
+        return os.fsencode(root).decode("utf-8")
+    except UnicodeDecodeError:
+        raise DeniedError("the name of the directory is not UTF-8, so a journal cannot hold it") from None
 
 
 def of_checkpoint(
     store: Store, session: SessionDirectory, checkpoint_id: str, recorded: FileSnapshot
 ) -> Manifest:
-    """The snapshot that a checkpoint names. Raises ``RefusedError`` when it is not the checkpoint's own."""
-    return _referred(store, session, recorded, {checkpoint_id}, snapshots.SNAPSHOT)
+    """The snapshot that a checkpoint names, taken for it in this session or in one that it was forked from.
+
+    Raises ``RefusedError`` when it is not.
+    """
+    sessions = {session.id, *lineage.ancestors(session)}
+    return _referred(store, recorded, sessions, {checkpoint_id}, snapshots.SNAPSHOT)
 
 
 def of_restore(store: Store, session: SessionDirectory, recorded: FileSnapshot) -> Manifest:
     """The safety snapshot that a restore of this session took. Raises ``RefusedError`` as above."""
-    return _referred(store, session, recorded, None, snapshots.SAFETY)
+    return _referred(store, recorded, {session.id}, None, snapshots.SAFETY)
 
 
 def why_not(session: SessionDirectory, checkpoint: CheckpointCreated) -> str | None:
@@ -98,12 +107,18 @@ def why_not(session: SessionDirectory, checkpoint: CheckpointCreated) -> str | N
 def delete(session: SessionDirectory, checkpoint_id: str, recorded: FileSnapshot) -> str | None:
     """Delete a checkpoint's own snapshot: its id, or None when it is gone already.
 
-    Raises ``RefusedError`` when it is not the checkpoint's own, or is needed to undo a restore.
+    Raises ``RefusedError`` when it is not the checkpoint's own, is needed to undo a restore, or is shared
+    with a session that was forked from this one or that this one was forked from.
     """
     with opened(session) as store:
         if snapshots.is_snapshot_id(recorded.id) and not snapshots.exists(store, recorded.id):
             return None
         found = of_checkpoint(store, session, checkpoint_id, recorded)
+        sharing = lineage.named_by_others(session, (found.id,)).get(found.id)
+        if sharing is not None:
+            raise RefusedError(
+                f"{sharing} refers to the same snapshot", hint=f"see: session show -s {sharing}"
+            )
         snapshots.delete(store, (found.id,), snapshots.load_settings(store.root).grace)
         return found.id
 
@@ -145,13 +160,13 @@ def _is_own_safety(store: Store, session: SessionDirectory, snapshot_id: str) ->
 
 def _referred(
     store: Store,
-    session: SessionDirectory,
     recorded: FileSnapshot,
+    sessions: Collection[str],
     checkpoints: Collection[str] | None,
     kind: str,
 ) -> Manifest:
     reference = Reference(recorded.id, recorded.workspace_id, paths.local(recorded.root))
-    found = snapshots.referred(store, reference, {session.id}, checkpoints)
+    found = snapshots.referred(store, reference, sessions, checkpoints)
     if found.kind != kind:
         raise RefusedError(f"the file snapshot is refused: {found.id} is a {found.kind} snapshot", hint=_HINT)
     return found

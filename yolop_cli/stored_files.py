@@ -90,14 +90,22 @@ class StoredFiles:
 @contextmanager
 def compared(git: Git, one: StoredFiles, other: StoredFiles | None) -> Iterator[Comparison]:
     """A checkpoint compared with another one, or with the files as they are now."""
-    with session_store.opened(one.session) as store, tempfile.TemporaryDirectory(prefix="yolop-") as aside:
+    with session_store.opened(one.session) as store:
         base = one._manifest(store)
         found = snapshots.diff(store, base, other._manifest(store) if other is not None else None)
-        changes = [_change(change) for change in found.changes]
+        with comparison(git, store, found, present=other is None) as made:
+            yield made
+
+
+@contextmanager
+def comparison(git: Git, store: Store, found: snapshots.Difference, *, present: bool) -> Iterator[Comparison]:
+    """What differs, so that git can count and show it; ``present`` when the other side is on disk."""
+    changes = [_change(change) for change in found.changes]
+    with tempfile.TemporaryDirectory(prefix="yolop-") as aside:
 
         @functools.cache
         def in_git() -> tuple[Where, str, str]:
-            return _copied(git, store, Path(aside), changes, present=other is None)
+            return _copied(git, store, Path(aside), changes, present=present)
 
         yield Comparison(found.from_tree, found.to_tree, changes, git, in_git)
 

@@ -7,10 +7,12 @@ those gives every moment a number. ``run`` starts the program with such a counte
 - ``kill N``: SIGKILL just before moment N, as a power cut or the kernel's killer would;
 - ``interrupt N``: SIGINT just before moment N, as Ctrl-C does;
 - ``stop N``: SIGSTOP just before moment N, so that a test can change something and let it go on;
-- ``fail N``: moment N raises "no space left on device" (a fork: "resource temporarily unavailable").
+- ``fail N``: moment N raises "no space left on device" (a fork: "resource temporarily unavailable");
+- ``writes``: as ``count``, but what is counted are the calls of write and fsync;
+- ``full N``: the Nth of these writes half of it and raises "no space left on device".
 
-Instead of a number N may be a regular expression: the first moment it is found in. Numbers can differ a
-little from run to run on a busy machine.
+Instead of a number, the moment may be a regular expression: the first one it is found in. Numbers can differ
+a little from run to run on a busy machine.
 """
 
 from __future__ import annotations
@@ -67,6 +69,32 @@ def arm(action: str, moment: str, report: str) -> None:
     sys.addaudithook(hook)
 
 
+def fill(action: str, number: int, report: str) -> None:
+    """Count the calls of write and fsync, and let the disk be full at one of them."""
+    log = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    write, sync = os.write, os.fsync
+    seen = 0
+
+    def step(name: str) -> bool:
+        nonlocal seen
+        seen += 1
+        write(log, f"{seen} {name}\n".encode())
+        return action == "full" and seen == number
+
+    def written(fd: int, data: bytes) -> int:
+        if fd <= 2 or not step("write"):
+            return write(fd, data)
+        write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def synced(fd: int) -> None:
+        if step("fsync"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(fd)
+
+    os.write, os.fsync = written, synced
+
+
 def _writes(arguments: tuple[object, ...]) -> bool:
     path, flags = arguments[0], arguments[2]
     if not isinstance(flags, int) or not flags & _WRITING or isinstance(path, int):
@@ -82,7 +110,10 @@ def main() -> None:
     sys.argv[1:] = arguments
     from yolop_cli.__main__ import main as program
 
-    arm(action, moment, report)
+    if action in ("writes", "full"):
+        fill(action, int(moment), report)
+    else:
+        arm(action, moment, report)
     program()
 
 

@@ -347,7 +347,7 @@ def _show_comparison(
             path = text.path(change.path)
             if form == "stat":
                 added, removed = numbers.get(change.path, (None, None))
-                screen.line(f"{_plus(added, '+')}\t{_plus(removed, '-')}\t{path}")
+                screen.line(text.line_counts(added, removed, path))
             else:
                 screen.line(f"{_LETTERS[change.change]}\t{path}")
 
@@ -375,7 +375,3 @@ def counts(changes: list[TreeChange]) -> dict[str, int]:
     added = sum(change.change == "added" for change in changes)
     deleted = sum(change.change == "deleted" for change in changes)
     return {"added": added, "modified": len(changes) - added - deleted, "deleted": deleted}
-
-
-def _plus(number: int | None, sign: str) -> str:
-    return "-" if number is None else f"{sign}{number}"

@@ -26,10 +26,11 @@ from yolop_cli.errors import UsageError
 @click.option("--token", metavar="TOKEN", help="Delete what the preview with this token showed.")
 @click.option("--yes", is_flag=True, help="Delete without a preview.")
 def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
-    """Delete a session: its directory and its private refs. Without --token or --yes, show what would go.
+    """Delete a session: its directory, its private refs and the snapshots of directories taken for it.
 
-    Branches, tags and the session's worktree stay; `yolop-cli worktree prune` removes a worktree that no
-    session needs any more.
+    Without --token or --yes, show what would go. Branches, tags and the session's worktree stay, and so do
+    snapshots that another session refers to or that you made yourself. `yolop-cli worktree prune` removes a
+    worktree that no session needs any more.
     """
     if token is not None and yes:
         raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
@@ -55,6 +56,16 @@ def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
             for repo, refs in found.refs
             for name in sorted(refs)
         ],
+        "snapshots": [
+            {"root": paths.to_json(share.root), "snapshot_id": each}
+            for share in found.shares
+            for each in share.own
+        ],
+        "kept_snapshots": [
+            {"root": paths.to_json(share.root), "snapshot_id": each, "why": why}
+            for share in found.shares
+            for each, why in share.kept
+        ],
         "worktree": paths.to_json(found.worktree) if found.worktree else None,
         "missing": [paths.to_json(path) for path in found.missing],
     }
@@ -67,6 +78,11 @@ def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
     for _, refs in found.refs:
         for name in sorted(refs):
             screen.line(f"{verb} {text.clean(name)}")
+    for share in found.shares:
+        for each in share.own:
+            screen.line(f"{verb} {text.clean(each)} in {text.path(share.root)}")
+        for each, why in share.kept:
+            screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
     for path in found.missing:
         screen.line(f"left alone: refs in {text.path(path)}, which is not here")
     if found.worktree:

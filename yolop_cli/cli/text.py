@@ -99,3 +99,10 @@ def size(number: int) -> str:
     while scaled >= 1000:
         scaled, unit = scaled / 1000, next(units)
     return f"{scaled:.1f} {unit}B"
+
+
+def line_counts(added: int | None, removed: int | None, shown_path: str) -> str:
+    """One path of a ``--stat``: lines added and removed, a dash for each where the content is binary."""
+    plus = "-" if added is None else f"+{added}"
+    minus = "-" if removed is None else f"-{removed}"
+    return f"{plus}\t{minus}\t{shown_path}"

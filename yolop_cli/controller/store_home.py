@@ -44,6 +44,7 @@ class StoreHome:
         """See ``Home``."""
         assert isinstance(files, FileSnapshot)
         with session_store.opened(self.one.session) as store:
+            root = session_store.recordable(store.root)
             target = self._believed(store, waiting, files)
             label = Label(f"before a {waiting.kind}", self.one.session.id, waiting.checkpoint_id)
             prepared = snapshots.prepare(store, target, snapshots.load_settings(store.root), label)
@@ -52,7 +53,7 @@ class StoreHome:
             prepared_restore = replace(
                 waiting,
                 target=Stored(files.id, files.workspace_id, files.root, plan.target_tree),
-                recovery=Stored(safety.id, store.workspace_id, files.root, plan.current_tree),
+                recovery=Stored(safety.id, store.workspace_id, root, plan.current_tree),
                 changes=tuple(Planned(change.path, change.change) for change in plan.changes),
             )
             return prepared_restore, FilesPlan(plan.current_tree, plan.target_tree, _kept(plan.kept))

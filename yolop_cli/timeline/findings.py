@@ -166,6 +166,7 @@ RULES: dict[str, Rule] = {
         "warning",
         "a snapshot from before a restore that no record names: the record of the restore may be lost",
     ),
+    "snapshot-without-record": Rule("warning", "a snapshot in a store that no record names"),
     "snapshots-unreachable": Rule(
         "warning", "snapshots that could not be checked, for want of their worktree"
     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -118,30 +121,44 @@ def test_a_restore_and_a_snapshot_keep_off_each_other(place: Place, monkeypatch:
     place.write("a", "one\n")
     made = place.snap()
     place.write("a", "two\n")
-    monkeypatch.setattr(locks, "PATIENCE", 0.1)
     with snapshots.opened(place.root) as store:
         with locks.changing_files(store):
             began = time.monotonic()
-            for attempt in (place.snap, lambda: place.restore(made), lambda: place.plan(made)):
+            prune = functools.partial(snapshots.prune, store, snapshots.Retention(keep_last=1))
+            delete = functools.partial(place.delete, made.id)
+            restore, plan = functools.partial(place.restore, made), functools.partial(place.plan, made)
+            for attempt in (place.snap, restore, plan, prune, delete):
                 with pytest.raises(BusyError):
                     attempt()
             assert time.monotonic() - began < 5
         with locks.reading_files(store), pytest.raises(BusyError):
             place.restore(made)
+        assert place.manifests() == [made]
+        monkeypatch.setattr(locks, "PATIENCE", 0.1)
         with locks.collecting(store), pytest.raises(BusyError):
             place.snap()
     assert place.restore(made).safety is not None
 
 
-def test_roots_that_hold_one_another_keep_off_each_other(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_waits_for_a_collection_to_end(place: Place) -> None:
+    place.write("a", "one\n")
+    place.snap()
+    with snapshots.opened(place.root) as store, contextlib.ExitStack() as collection:
+        collection.enter_context(locks.collecting(store))
+        ending = threading.Timer(0.3, collection.close)
+        ending.start()
+        began = time.monotonic()
+        place.snap()
+        assert time.monotonic() - began >= 0.2
+        ending.join()
+
+
+def test_roots_that_hold_one_another_keep_off_each_other(place: Place) -> None:
     below = Place(place.root / "below")
     below.write("a", "one\n")
     inner = below.snap()
     outer = place.snap()
     below.write("a", "two\n")
-    monkeypatch.setattr(locks, "PATIENCE", 0.1)
     with snapshots.opened(place.root) as store, locks.changing_files(store):
         for attempt in (below.snap, lambda: below.restore(inner)):
             with pytest.raises(BusyError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import paths, plain
+from yolop_cli import paths, plain, stored_files
 from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
@@ -188,29 +188,59 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
     snapshot,
     "diff",
     session=True,
-    examples=["yolop-cli snapshot diff latest", "yolop-cli snapshot diff 01a22debafcc latest"],
+    examples=[
+        "yolop-cli snapshot diff latest",
+        "yolop-cli snapshot diff 01a22debafcc latest --stat",
+        "yolop-cli snapshot diff latest --patch > since.patch",
+    ],
 )
 @click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
 @click.argument("other", metavar="[OTHER]", required=False, shell_complete=candidates.snapshots)
 @root_option
+@click.option("--stat", "form", flag_value="stat", help="Lines added and removed for each path.")
+@click.option("--name-status", "form", flag_value="name-status", help="How each path changed (the default).")
+@click.option("--patch", "form", flag_value="patch", help="The whole difference as a patch.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when something differs.")
 def diff(
-    invocation: Invocation, snapshot_id: str, other: str | None, root: str | None, exit_code: bool
+    invocation: Invocation,
+    snapshot_id: str,
+    other: str | None,
+    root: str | None,
+    form: str | None,
+    exit_code: bool,
 ) -> int:
-    """Show what changed from a snapshot to another one, or to the files as they are now."""
+    """Show what changed from a snapshot to another one, or to the files as they are now.
+
+    --stat and --patch are git's: of modes they know the executable bit, of directories nothing.
+    """
     screen = invocation.screen
-    with store_of(invocation, root) as store, counting(screen, "comparing") as step:
-        base = snapshots.find(store, snapshot_id)
-        second = snapshots.find(store, other) if other is not None else None
-        found = snapshots.diff(store, base, second, step)
+    with store_of(invocation, root) as store:
+        with counting(screen, "comparing") as step:
+            base = snapshots.find(store, snapshot_id)
+            second = snapshots.find(store, other) if other is not None else None
+            found = snapshots.diff(store, base, second, step)
+        with stored_files.comparison(invocation.git, store, found, present=second is None) as comparison:
+            numbers = comparison.numbers() if form == "stat" else {}
+            patch = comparison.patch(color=screen.color and not screen.as_json) if form == "patch" else None
         where = store.root
+
+    def render() -> None:
+        if patch is not None:
+            screen.content(patch, styled=screen.color)
+        elif form == "stat":
+            for path, (added, removed) in numbers.items():
+                screen.line(text.line_counts(added, removed, text.path(path)))
+        else:
+            document.show_changes(screen, found.changes)
+
     value = {
         "root": paths.to_json(where),
         "from": {"snapshot_id": base.id, "tree": found.from_tree},
         "to": {"snapshot_id": second.id if second else None, "tree": found.to_tree},
         **document.changes(found.changes),
+        "patch": None if patch is None else patch.decode("utf-8", "backslashreplace"),
     }
-    screen.result(value, lambda: document.show_changes(screen, found.changes))
+    screen.result(value, render)
     return 1 if exit_code and found.changes else 0
 
 

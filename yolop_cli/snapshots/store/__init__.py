@@ -13,7 +13,7 @@ and what is checked before it is believed.
 from yolop_cli.snapshots.store.back import take_back
 from yolop_cli.snapshots.store.capture import create
 from yolop_cli.snapshots.store.differ import Difference, diff, entries
-from yolop_cli.snapshots.store.gc import GcPlan, collect
+from yolop_cli.snapshots.store.gc import GcPlan, collect, leftovers
 from yolop_cli.snapshots.store.layout import Store, has_store, is_snapshot_id, opened
 from yolop_cli.snapshots.store.locks import is_restoring
 from yolop_cli.snapshots.store.manifest import (
@@ -95,6 +95,7 @@ __all__ = [
     "interrupted",
     "is_restoring",
     "is_snapshot_id",
+    "leftovers",
     "load",
     "load_all",
     "load_settings",

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 
 from yolop_cli.errors import StaleError, StorageError
-from yolop_cli.paths import to_json
+from yolop_cli.paths import show, to_json
 from yolop_cli.snapshots.store import disk, stage
 from yolop_cli.snapshots.store.contents import row_of
 from yolop_cli.snapshots.store.layout import Store
@@ -38,10 +38,12 @@ def carry_out(store: Store, plan: RestorePlan, staged: Mapping[bytes, bytes]) ->
         for path in plan.opened:
             _open_up(store, path)
         for change in reversed(plan.changes):
-            _remove(parents, change, plan)
+            with disk.about(change.path):
+                _remove(parents, change, plan)
         for change in plan.changes:
             if change.after is not None:
-                _put(store, parents, change, plan, staged)
+                with disk.about(change.path):
+                    _put(store, parents, change, plan, staged)
         _set_directory_modes(store, plan)
         _sync(store, plan)
         _verify(parents, plan)
@@ -105,7 +107,7 @@ def _check_unmoved(at: int, name: bytes, change: Change, plan: RestorePlan) -> N
 
 
 def _open_up(store: Store, path: bytes) -> None:
-    with disk.directory(path, store.root_fd) as fd:
+    with disk.about(path), disk.directory(path, store.root_fd) as fd:
         disk.set_mode(fd, stat.S_IMODE(os.fstat(fd).st_mode) | stat.S_IRWXU)
 
 
@@ -159,7 +161,7 @@ def _set_directory_modes(store: Store, plan: RestorePlan) -> None:
         if change.after is not None and change.after.type == DIRECTORY:
             modes[change.path] = change.after.mode
     for path in sorted(modes.keys() - _no_directories(plan), reverse=True):
-        with disk.directory(path, store.root_fd) as fd:
+        with disk.about(path), disk.directory(path, store.root_fd) as fd:
             disk.set_mode(fd, modes[path])
 
 
@@ -183,7 +185,7 @@ def _verify(parents: _Parents, plan: RestorePlan) -> None:
     for change in plan.changes:
         if not _is_now(parents, change):
             raise StorageError(
-                f"{os.fsdecode(change.path)!r} changed while it was restored",
+                f"{show(change.path)} changed while it was restored",
                 details={"path": to_json(change.path)},
             )
 
@@ -213,7 +215,7 @@ def _type(entry: Entry | None) -> str | None:
 
 def _stale(path: bytes) -> StaleError:
     return StaleError(
-        f"{os.fsdecode(path)!r} changed since the plan was made",
+        f"{show(path)} changed since the plan was made",
         hint="look at the plan again: snapshot restore --dry-run",
         details={"path": to_json(path)},
     )

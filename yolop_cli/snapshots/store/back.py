@@ -16,6 +16,7 @@ from yolop_cli.snapshots.store.restore import RESTORING, scope_of
 from yolop_cli.snapshots.store.scan import walk
 from yolop_cli.snapshots.store.trees import DIRECTORY, Entry, entry_at
 
+_HALF = "the files are put back as far as it came; do it again to go on"
 CHANGED_SINCE = "changed since the restore was interrupted"
 
 
@@ -26,7 +27,7 @@ def take_back(store: Store, target: Manifest, safety: Manifest, planned: Collect
     named in ``kept``, and so is what lies around it. The plan that was carried out. Raises ``DeniedError``,
     ``BusyError``, ``StorageError``; the files are then put back as far as they are.
     """
-    with disk.reporting("take the restore back"), locks.working(store, "restore"):
+    with disk.reporting("take the restore back", _HALF), locks.working(store, "restore"):
         with locks.changing_files(store), Packs(store) as packs:
             scan = walk(store, scope_of(safety, packs), state.load(store))
             whole = compare(store, scan, safety, packs.listing)

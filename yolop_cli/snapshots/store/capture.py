@@ -16,6 +16,8 @@ from yolop_cli.snapshots.store.manifest import SNAPSHOT, Label, Manifest, Rules
 from yolop_cli.snapshots.store.packs import Packs, PackWriter
 from yolop_cli.snapshots.store.scan import Progress, Scan, Scope, walk
 
+_NONE = "there is no new snapshot"
+
 
 @dataclass(frozen=True)
 class Capture:
@@ -39,7 +41,10 @@ def create(
     Raises ``BusyError`` while a restore changes the files or a collection runs, ``StorageError`` when the
     system fails; there is then no snapshot, and what was written is left to the next collection.
     """
-    with disk.reporting("take a snapshot"), locks.working(store, "create") as marker:
+    with (
+        disk.reporting("take a snapshot", "there is no new snapshot"),
+        locks.working(store, "create") as marker,
+    ):
         with locks.reading_files(store), Packs(store) as packs:
             with capturing(store, packs, Scope(rules or Rules()), marker, progress) as capture:
                 return commit(store, capture, label or Label())

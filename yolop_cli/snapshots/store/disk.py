@@ -13,8 +13,9 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from yolop_cli.errors import StorageError, YolopError, os_reason
+from yolop_cli.errors import StorageError, os_reason
 from yolop_cli.files import PRIVATE_DIRECTORY, PRIVATE_FILE, write_all
+from yolop_cli.paths import show
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -151,14 +152,44 @@ def replace_file(name: bytes, at: int, data: bytes, scratch: int, *, durable: bo
 
 
 @contextmanager
-def reporting(doing: str) -> Iterator[None]:
-    """Turn an ``OSError`` met while ``doing`` something into a ``StorageError`` that says so."""
+def about(path: bytes) -> Iterator[None]:
+    """Let an ``OSError`` name the path below the root that it is about, and not a name in some directory."""
     try:
         yield
-    except YolopError:
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+
+
+def reason(error: OSError) -> str:
+    """The system's words, and the path or name they are about."""
+    name = error.filename
+    return os_reason(error) + (f": {show(name)}" if isinstance(name, str | bytes) else "")
+
+
+@contextmanager
+def reporting(doing: str, state: str = "nothing was changed") -> Iterator[None]:
+    """Turn an ``OSError`` met while ``doing`` something into a ``StorageError``.
+
+    It, and a ``StorageError`` that does not speak of it yet, says what ``state`` things are in.
+    """
+    try:
+        yield
+    except StorageError as error:
+        if "state" not in error.details:
+            error.message = f"{error.message}; {state}"
+            error.args = (error.message,)
+            error.details["state"] = state
         raise
     except OSError as error:
-        name = error.filename
-        where = f" ({os.fsdecode(name)!r})" if isinstance(name, str | bytes) else ""
-        hint = "free some space, then try again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
-        raise StorageError(f"cannot {doing}: {os_reason(error)}{where}", hint=hint) from error
+        raise StorageError(
+            f"cannot {doing}: {reason(error)}; {state}", hint=_hint(error), details={"state": state}
+        ) from error
+
+
+def _hint(error: OSError) -> str | None:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space, then try again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "see who may write there, then try again"
+    return None

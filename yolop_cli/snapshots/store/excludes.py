@@ -6,11 +6,17 @@ A pattern leaves out what it matches and everything under it, so a directory it 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from yolop_cli.errors import UsageError
 
+if TYPE_CHECKING:
+    import pathspec
+
 ALWAYS = frozenset((b".cogitator", b".git", b"node_modules"))
+_CLASS = re.compile(r"\[[.:=].*[.:=]\]")
 Matcher = Callable[[bytes, bool], bool]
 
 
@@ -22,6 +28,32 @@ def matcher(patterns: tuple[str, ...]) -> Matcher | None:
     return _compiled(patterns) if patterns else None
 
 
+def check(patterns: Iterable[str]) -> None:
+    """Raise ``UsageError`` for a pattern that would leave out nothing, or not what was meant by it."""
+    for pattern in patterns:
+        why = _fault(pattern)
+        if why is not None:
+            raise UsageError(
+                f"the exclude pattern {pattern!r} {why}",
+                hint="write it as in .gitignore; a backslash takes a character as it is",
+                details={"pattern": pattern},
+            )
+
+
+def _fault(pattern: str) -> str | None:
+    if not pattern.strip():
+        return "is empty"
+    if pattern.startswith("#"):
+        return "is a comment"
+    if _CLASS.search(pattern):
+        return "has a named class, which is not supported here"
+    try:
+        found = _spec((pattern,)).patterns
+    except UsageError:
+        return "cannot be read"
+    return None if found and found[0].include is not None else "matches nothing"
+
+
 def merged(*groups: Iterable[str]) -> tuple[str, ...]:
     """Several lists of patterns as one, each pattern once, in the order given."""
     return tuple(dict.fromkeys(pattern for group in groups for pattern in group))
@@ -29,18 +61,22 @@ def merged(*groups: Iterable[str]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _compiled(patterns: tuple[str, ...]) -> Matcher:
-    import pathspec
-
-    try:
-        spec = pathspec.GitIgnoreSpec.from_lines(map(_everything_inside, patterns))
-    except ValueError as error:
-        raise UsageError(f"an exclude pattern cannot be read: {error}") from None
+    spec = _spec(patterns)
 
     def excluded(path: bytes, is_directory: bool) -> bool:
         text = path.decode("utf-8", "surrogateescape")
         return spec.match_file(text + "/" if is_directory else text)
 
     return excluded
+
+
+def _spec(patterns: tuple[str, ...]) -> pathspec.GitIgnoreSpec:
+    import pathspec
+
+    try:
+        return pathspec.GitIgnoreSpec.from_lines(map(_everything_inside, patterns))
+    except (ValueError, re.error) as error:
+        raise UsageError(f"an exclude pattern cannot be read: {error}") from None
 
 
 def _everything_inside(pattern: str) -> str:

@@ -21,6 +21,7 @@ from yolop_cli.snapshots.store.packs import DamagedError, Location, Packs, PackW
 from yolop_cli.snapshots.store.reach import Reach
 from yolop_cli.snapshots.store.settings import GRACE
 
+_LEFT = "every snapshot is whole; what was not removed goes with the next collection"
 _TEMPORARY = re.compile(rb"tmp-[0-9a-f]{16}\Z")
 
 
@@ -62,7 +63,7 @@ def collect(store: Store, grace: float = GRACE, *, dry_run: bool = False) -> GcP
     Raises ``StorageError`` when the system fails; what was not removed then is removed by the next
     collection.
     """
-    with disk.reporting("collect what no snapshot uses"), locks.collecting(store) as alive:
+    with disk.reporting("collect what no snapshot uses", _LEFT), locks.collecting(store) as alive:
         if alive is None:
             return GcPlan(deferred=("another collection",))
         if alive:
@@ -111,6 +112,11 @@ def _pack_plans(store: Store, live: set[str], before_ns: int) -> tuple[tuple[Pac
         elif drop or not objects:
             plans.append(PackPlan(name, modified, keep, drop))
     return tuple(plans), waiting
+
+
+def leftovers(store: Store) -> int:
+    """How many files that nobody is writing any more a killed command left behind. Changes nothing."""
+    return 0 if locks.somebody_works(store) else len(_leftovers(store))
 
 
 def _leftovers(store: Store) -> list[bytes]:

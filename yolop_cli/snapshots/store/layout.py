@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from yolop_cli import strict_json
 from yolop_cli.errors import DeniedError, NotFoundError, StorageError, UsageError
-from yolop_cli.paths import resolved
+from yolop_cli.paths import resolved, show
 from yolop_cli.snapshots.store import disk
 
 FORMAT = 1
@@ -67,7 +68,7 @@ def new_snapshot_id() -> str:
 
 
 def has_store(root: Path) -> bool:
-    """Whether a directory has a store, without opening it."""
+    """Whether a directory has a store, without opening it. Raises ``OSError`` when that cannot be seen."""
     return (root / ".cogitator" / "checkpoints" / "config.json").is_file()
 
 
@@ -87,17 +88,31 @@ def opened(root: Path, *, create: bool = False) -> Iterator[Store]:
         parts = [_enter(name, base, real, stack, create=create) for name in _PARTS]
         workspace_id = _workspace_id(base, parts[3], real, create=create)
         store = Store(real, workspace_id, root_fd, base, *parts)
-        stack.enter_context(_plain_errors())
+        stack.enter_context(_helpful(real))
         yield store
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
-    """What happens while the store is open has its own words: only opening it is reported as opening."""
+def _helpful(root: Path) -> Iterator[None]:
+    """What goes wrong while the store is open has its own words, and says how to go on."""
     try:
-        yield
-    except OSError as error:
-        raise StorageError(f"the snapshot store failed: {error.strerror or error}") from error
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"the snapshot store of {show(root)} failed: {disk.reason(error)}") from error
+    except StorageError as error:
+        advise(error, root)
+        raise
+
+
+def advise(error: StorageError, root: Path) -> None:
+    """Let a failure name the directory whose store it is about, and the next command where it has no hint."""
+    error.details.setdefault("root", str(root))
+    if error.hint is None:
+        error.hint = (
+            f"`yolop-cli snapshot verify --root {shlex.quote(show(root))}` tells what is damaged, "
+            "`snapshot repair` mends it from the files still there"
+        )
 
 
 def _open_root(root: Path, stack: ExitStack) -> int:
@@ -122,7 +137,9 @@ def _enter(name: bytes, at: int, root: Path, stack: ExitStack, *, create: bool) 
         fd = disk.open_directory(name, at)
     except FileNotFoundError:
         raise NotFoundError(
-            f"{root} has no snapshots", hint="take one with: snapshot create", details={"root": str(root)}
+            f"{root} has no snapshots",
+            hint="take one with `yolop-cli snapshot create`",
+            details={"root": str(root)},
         ) from None
     except NotADirectoryError:  # also what O_NOFOLLOW says of a link to a directory
         raise _not_ours(name, root, "it is a symbolic link or a file") from None
@@ -149,17 +166,24 @@ def _workspace_id(base: int, tmp: int, root: Path, *, create: bool) -> str:
         _write_config(base, tmp)
         data = disk.read_file(CONFIG, base)
     if data is None:
-        raise NotFoundError(f"{root} has no snapshots", hint="take one with: snapshot create")
+        raise NotFoundError(f"{root} has no snapshots", hint="take one with `yolop-cli snapshot create`")
     try:
         config = strict_json.loads(data)
         version, workspace_id = config["format"], config["workspace_id"]
     except (ValueError, KeyError, TypeError):
-        raise StorageError(f"the store of {root} has a damaged config.json") from None
+        raise _bad_config(root) from None
     if version != FORMAT:
         raise StorageError(f"the store of {root} has format {version!r}, this program knows {FORMAT}")
     if not (isinstance(workspace_id, str) and is_workspace_id(workspace_id)):
-        raise StorageError(f"the store of {root} has a damaged config.json")
+        raise _bad_config(root)
     return workspace_id
+
+
+def _bad_config(root: Path) -> StorageError:
+    return StorageError(
+        f"the store of {root} has a damaged config.json",
+        hint=f'write {{"format": {FORMAT}, "workspace_id": ID}} to it; each file in manifests/ has the ID',
+    )
 
 
 def _write_config(base: int, tmp: int) -> None:

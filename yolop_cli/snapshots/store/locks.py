@@ -6,7 +6,8 @@ on it: the marker of a stopped process still counts, that of a dead one does not
 held shared. So a marker is either seen by the collection, or made after it ended, and what is reused is
 looked up only after the marker is there.
 
-``workspace.lock`` keeps two restores, or a restore and a snapshot, off the same files.
+``workspace.lock`` keeps two restores, or a restore and a snapshot, off the same files. Nobody waits for it. A
+marker alone may have to wait, for a collection to end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ GC_LOCK = b"gc.lock"
 WORKSPACE_LOCK = b"workspace.lock"
 _LOCK_BELOW_ROOT = ".cogitator/checkpoints/locks/workspace.lock"
 _LOCKS = (GC_LOCK, WORKSPACE_LOCK)
-PATIENCE = 30.0
+PATIENCE = 30.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ class Marker:
 
 
 @contextmanager
-def working(store: Store, kind: str, patience: float | None = None) -> Iterator[Marker]:
+def working(store: Store, kind: str) -> Iterator[Marker]:
     """Leave a marker while the block runs. Raises ``BusyError`` when a collection does not end in time."""
-    with _held(store, GC_LOCK, fcntl.LOCK_SH, patience, "a collection of the store is going on"):
+    why = f"a collection of the store is going on in {store.root}"
+    with _taken(_open_lock(store, GC_LOCK), fcntl.LOCK_SH, why, PATIENCE):
         name = f"{kind}.{os.getpid()}.{secrets.token_hex(4)}"
         fd = disk.create(name.encode(), store.locks)
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -74,24 +76,24 @@ def collecting(store: Store) -> Iterator[tuple[str, ...] | None]:
 
 
 @contextmanager
-def reading_files(store: Store, patience: float | None = None) -> Iterator[None]:
+def reading_files(store: Store) -> Iterator[None]:
     """Keep restores out while the files are read, here and of directories around. Raises ``BusyError``."""
-    with _files(store, fcntl.LOCK_SH, patience, "a restore is changing the files"):
+    with _files(store, fcntl.LOCK_SH, "a restore is changing the files"):
         yield
 
 
 @contextmanager
-def changing_files(store: Store, patience: float | None = None) -> Iterator[None]:
+def changing_files(store: Store) -> Iterator[None]:
     """Keep snapshots and other restores out while files are changed, also those of directories around.
 
     Raises ``BusyError``.
     """
-    with _files(store, fcntl.LOCK_EX, patience, "a snapshot or restore is going on"):
+    with _files(store, fcntl.LOCK_EX, "a snapshot or restore is going on"):
         yield
 
 
 @contextmanager
-def _files(store: Store, how: int, patience: float | None, why: str) -> Iterator[None]:
+def _files(store: Store, how: int, why: str) -> Iterator[None]:
     """The workspace lock of the root and of every directory above it that has one, the outermost first."""
     with ExitStack() as stack:
         for above in reversed(store.root.parents):
@@ -99,8 +101,8 @@ def _files(store: Store, how: int, patience: float | None, why: str) -> Iterator
                 fd = os.open(above / _LOCK_BELOW_ROOT, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except OSError:
                 continue
-            stack.enter_context(_taken(fd, how, patience, f"{why} in {above}"))
-        stack.enter_context(_held(store, WORKSPACE_LOCK, how, patience, why))
+            stack.enter_context(_taken(fd, how, f"{why} in {above}"))
+        stack.enter_context(_taken(_open_lock(store, WORKSPACE_LOCK), how, f"{why} in {store.root}"))
         yield
 
 
@@ -114,6 +116,25 @@ def is_restoring(store: Store) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def somebody_works(store: Store) -> bool:
+    """Whether a snapshot, a restore, a copy, a check or a collection goes on. Changes nothing."""
+    return any(not _is_free(raw, store) for raw in map(os.fsencode, os.listdir(store.locks)))
+
+
+def _is_free(name: bytes, store: Store) -> bool:
+    try:
+        fd = disk.open_file(name, store.locks)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
 
 
 def _alive(store: Store) -> Iterator[str]:
@@ -141,16 +162,10 @@ def _open_lock(store: Store, name: bytes) -> int:
 
 
 @contextmanager
-def _held(store: Store, name: bytes, how: int, patience: float | None, why: str) -> Iterator[None]:
-    with _taken(_open_lock(store, name), how, patience, f"{why} in {store.root}"):
-        yield
-
-
-@contextmanager
-def _taken(fd: int, how: int, patience: float | None, why: str) -> Iterator[None]:
+def _taken(fd: int, how: int, why: str, patience: float = 0.0) -> Iterator[None]:
     """Hold a lock on an open file, which is closed at the end. Waits only so long."""
     try:
-        deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+        deadline = time.monotonic() + patience
         while True:
             try:
                 fcntl.flock(fd, how | fcntl.LOCK_NB)

@@ -189,7 +189,7 @@ def load(store: Store, snapshot_id: str) -> Manifest:
     if data is None:
         raise NotFoundError(
             f"there is no snapshot {snapshot_id}",
-            hint="see: snapshot list",
+            hint="see `yolop-cli snapshot list`",
             details={"snapshot_id": snapshot_id, "root": str(store.root)},
         )
     try:
@@ -203,7 +203,7 @@ def load(store: Store, snapshot_id: str) -> Manifest:
     except ValueError as error:
         raise StorageError(
             f"the manifest of {snapshot_id} is damaged: {error}",
-            hint="its snapshot cannot be restored; remove it with: snapshot delete",
+            hint="its snapshot cannot be restored; remove it with `yolop-cli snapshot delete`",
             details={"snapshot_id": snapshot_id},
         ) from None
     return manifest
@@ -234,7 +234,9 @@ def find(store: Store, text: str) -> Manifest:
         for manifest in load_all(store)[0]:
             if manifest.kind == SNAPSHOT:
                 return manifest
-        raise NotFoundError(f"{store.root} has no snapshots", hint="take one with: snapshot create")
+        raise NotFoundError(
+            f"{store.root} has no snapshots", hint="take one with `yolop-cli snapshot create`"
+        )
     return load(store, find_id(store, text))
 
 

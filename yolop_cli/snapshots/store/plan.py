@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from yolop_cli.errors import DeniedError
-from yolop_cli.paths import ancestors, to_json
+from yolop_cli.paths import ancestors, show, to_json
 from yolop_cli.snapshots.store import disk
 from yolop_cli.snapshots.store.contents import UNREADABLE
 from yolop_cli.snapshots.store.excludes import ALWAYS, Matcher, excluded_at_any_level
@@ -277,7 +277,7 @@ def _refuse(denied: list[tuple[bytes, str]]) -> None:
     first, why = min(denied)
     more = f" (and {len(denied) - 1} more)" if len(denied) > 1 else ""
     raise DeniedError(
-        f"the restore could not be undone or carried out: {os.fsdecode(first)!r} {why}{more}",
+        f"the restore could not be undone or carried out: {show(first)} {why}{more}",
         hint="move these paths out of the way, then try again",
         details={
             "paths": [to_json(path) for path, _ in sorted(denied)],

@@ -38,7 +38,8 @@ def referred(
     reference is malformed, forged, names another workspace, root, session or checkpoint, or a snapshot that
     was pruned; ``StorageError`` when the manifest is damaged.
     """
-    if not (is_snapshot_id(reference.id) and is_workspace_id(reference.workspace_id)):
+    is_path = b"\0" not in os.fsencode(reference.root)
+    if not (is_path and is_snapshot_id(reference.id) and is_workspace_id(reference.workspace_id)):
         raise _refused(reference, "it is not a reference to a snapshot")
     try:
         snapshot = manifest.load(store, reference.id)

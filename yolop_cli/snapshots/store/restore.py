@@ -7,6 +7,8 @@ by the next command, which can put the safety snapshot back.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 from yolop_cli import clock, strict_json
@@ -75,7 +77,7 @@ def prepare(
             with capturing(store, packs, scope_of(target, packs), marker, progress) as capture:
                 plan = _compare(store, capture.scan, target, packs, settings)
                 stage.check(packs, plan)
-                return Prepared(plan, _commit_safety(store, capture, plan, label, always=True))
+                return Prepared(plan, _commit_safety(store, capture, plan, label))
 
 
 def carry_out(
@@ -94,11 +96,10 @@ def carry_out(
             scan = walk(store, scope_of(target, packs), state.load(store), progress=progress)
             if scan.tree != safety.tree:
                 raise StaleError("the files changed since the preview", hint="look at a new preview")
-            plan = _compare(store, scan, target, packs, settings)
-            with stage.staged(store, packs, plan) as ready:
+            with _ready(store, packs, scan, target, settings) as (plan, ready):
                 _change_files(store, plan, safety, ready)
                 _finish(store, plan)
-            return plan
+                return plan
 
 
 def restore(
@@ -119,13 +120,11 @@ def restore(
             Packs(store) as packs,
             capturing(store, packs, scope_of(target, packs), marker, progress) as capture,
         ):
-            plan = _compare(store, capture.scan, target, packs, settings)
-            if not plan.changes:
-                _clear_if_undone(store, target)
-                return Prepared(plan, None)
-            with stage.staged(store, packs, plan) as ready:
+            with _ready(store, packs, capture.scan, target, settings) as (plan, ready):
+                if not plan.changes:
+                    _clear_if_undone(store, target)
+                    return Prepared(plan, None)
                 safety = _commit_safety(store, capture, plan, label)
-                assert safety is not None
                 try:
                     _change_files(store, plan, safety, ready)
                 except BaseException:
@@ -133,7 +132,7 @@ def restore(
                         manifest.delete(store, (safety.id,))
                     raise
                 _finish(store, plan)
-            return Prepared(plan, safety)
+                return Prepared(plan, safety)
 
 
 def interrupted(store: Store) -> Interrupted | None:
@@ -172,11 +171,17 @@ def _compare(
     return compare(store, scan, target, packs.listing, matcher(here))
 
 
-def _commit_safety(
-    store: Store, capture: Capture, plan: RestorePlan, label: Label | None, *, always: bool = False
-) -> Manifest | None:
-    if not plan.changes and not always:
-        return None
+@contextmanager
+def _ready(
+    store: Store, packs: Packs, scan: Scan, target: Manifest, settings: Settings | None
+) -> Iterator[tuple[RestorePlan, dict[bytes, bytes]]]:
+    """The plan from what a walk saw to ``target``, with every content it needs staged."""
+    plan = _compare(store, scan, target, packs, settings)
+    with stage.staged(store, packs, plan) as ready:
+        yield plan, ready
+
+
+def _commit_safety(store: Store, capture: Capture, plan: RestorePlan, label: Label | None) -> Manifest:
     rules = capture.scan.rules
     scan = replace(capture.scan, rules=replace(rules, max_file_bytes=max(rules.max_file_bytes, plan.largest)))
     text = label or Label(text=f"before restoring {plan.snapshot_id}")
@@ -203,7 +208,7 @@ def _change_files(store: Store, plan: RestorePlan, safety: Manifest, ready: dict
 
 def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Interrupted | None) -> None:
     """Undo a restore that failed half-way. Raises in words of its own unless the cause has them."""
-    why = os_reason(cause) if isinstance(cause, OSError) else str(cause) or type(cause).__name__
+    why = _words(cause)
     try:
         with Packs(store) as packs:
             scan = walk(store, scope_of(safety, packs), state.load(store))
@@ -215,14 +220,22 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Inte
         else:
             _note(store, before)
     except (OSError, YolopError) as error:
-        second = os_reason(error) if isinstance(error, OSError) else error.message
+        left = "the files are a mixture"
         raise StorageError(
-            f"the restore failed ({why}) and could not be undone ({second}): the files are a mixture",
-            hint=f"put them back with: snapshot restore {safety.id}",
-            details={"safety_snapshot_id": safety.id},
+            f"the restore failed ({why}) and could not be undone ({_words(error)}): {left}",
+            hint=f"put them back with `yolop-cli snapshot restore {safety.id}`",
+            details={"safety_snapshot_id": safety.id, "state": left},
         ) from cause
     if isinstance(cause, Exception) and not isinstance(cause, StaleError):
-        raise StorageError(f"the restore failed ({why}); the files are as they were before") from cause
+        left = "the files are as they were before"
+        hint = "see to what stopped it, then restore again"
+        raise StorageError(
+            f"the restore failed ({why}); {left}", hint=hint, details={"state": left}
+        ) from cause
+
+
+def _words(error: BaseException) -> str:
+    return disk.reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
 
 
 def _finish(store: Store, plan: RestorePlan) -> None:
@@ -230,9 +243,11 @@ def _finish(store: Store, plan: RestorePlan) -> None:
     try:
         _clear(store)
     except OSError as error:
+        left = "the files are restored"
         raise StorageError(
-            f"the files are restored, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
-            hint=f"remove it, or repeat: snapshot restore {plan.snapshot_id}",
+            f"{left}, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
+            hint=f"remove it, or repeat `yolop-cli snapshot restore {plan.snapshot_id}`",
+            details={"state": left},
         ) from error
 
 

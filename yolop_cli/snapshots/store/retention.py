@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from yolop_cli.errors import RefusedError, YolopError
-from yolop_cli.snapshots.store import disk, manifest
+from yolop_cli.snapshots.store import disk, locks, manifest
 from yolop_cli.snapshots.store.gc import GcPlan, collect
 from yolop_cli.snapshots.store.layout import Store
 from yolop_cli.snapshots.store.manifest import Manifest, load_all
 from yolop_cli.snapshots.store.restore import interrupted
 from yolop_cli.snapshots.store.settings import GRACE, Retention
+
+_SOME = "some of them may be gone; `yolop-cli snapshot list` shows what is there"
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,19 @@ def prune(
     grace: float = GRACE,
     dry_run: bool = False,
 ) -> Pruned:
-    """Delete what a retention lets go, then collect. What an interrupted restore needs always stays."""
-    with disk.reporting("prune the snapshots"):
-        manifests, _ = load_all(store)
-        going = plan_prune(manifests, retention, {*protect, *_needed(store)})
-        ids = tuple(item.id for item in going)
-        kept = tuple(item.id for item in manifests if item.id not in ids)
-        if dry_run:
-            return Pruned(ids, kept, None)
-        deleted = tuple(manifest.delete(store, ids))
+    """Delete what a retention lets go, then collect. What an interrupted restore needs always stays.
+
+    Raises ``BusyError`` while a restore changes the files, ``StorageError``.
+    """
+    with disk.reporting("prune the snapshots", _SOME):
+        with nullcontext() if dry_run else locks.reading_files(store):  # no restore begins to need one
+            manifests, _ = load_all(store)
+            going = plan_prune(manifests, retention, {*protect, *_needed(store)})
+            ids = tuple(item.id for item in going)
+            kept = tuple(item.id for item in manifests if item.id not in ids)
+            if dry_run:
+                return Pruned(ids, kept, None)
+            deleted = tuple(manifest.delete(store, ids))
         return Pruned(deleted, kept, collect(store, grace))
 
 
@@ -86,18 +93,19 @@ def delete(store: Store, snapshot_ids: tuple[str, ...], grace: float = GRACE) ->
     """Delete snapshots by their full ids, then collect; a manifest that cannot be read may be deleted too.
 
     Raises ``NotFoundError`` when one is not there, ``RefusedError`` when one is needed to undo an
-    interrupted restore; nothing is deleted then.
+    interrupted restore, ``BusyError`` while a restore changes the files; nothing is deleted then.
     """
-    with disk.reporting("delete the snapshots"):
-        for snapshot_id in snapshot_ids:
-            if not manifest.exists(store, snapshot_id):
-                manifest.load(store, snapshot_id)  # says that it is not there
-            if snapshot_id in _needed(store):
-                raise RefusedError(
-                    f"{snapshot_id} is needed to undo the restore that was interrupted",
-                    hint=f"first put the files back with: snapshot restore {snapshot_id}",
-                )
-        deleted = tuple(manifest.delete(store, snapshot_ids))
+    with disk.reporting("delete the snapshots", _SOME):
+        with locks.reading_files(store):  # no restore begins to need one
+            for snapshot_id in snapshot_ids:
+                if not manifest.exists(store, snapshot_id):
+                    manifest.load(store, snapshot_id)  # says that it is not there
+                if snapshot_id in _needed(store):
+                    raise RefusedError(
+                        f"{snapshot_id} is needed to undo the restore that was interrupted",
+                        hint=f"first put the files back with `yolop-cli snapshot restore {snapshot_id}`",
+                    )
+            deleted = tuple(manifest.delete(store, snapshot_ids))
         kept = tuple(reversed(manifest.snapshot_ids(store)))
         return Pruned(deleted, kept, collect(store, grace))
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from yolop_cli.errors import UsageError
 from yolop_cli.files import read_bytes
-from yolop_cli.snapshots.store.excludes import matcher
+from yolop_cli.snapshots.store.excludes import check
 from yolop_cli.snapshots.store.manifest import Rules
 
 _DURATION = re.compile(r"(\d{1,9})\s*(s|m|h|d|w|)\Z")
@@ -62,7 +62,7 @@ def load(root: Path) -> Settings:
         return Settings()
     try:
         return _settings(tomllib.loads(data.decode()))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UsageError) as error:
         raise UsageError(f"{path} cannot be used: {error}", details={"path": str(path)}) from None
 
 
@@ -81,7 +81,7 @@ def _settings(values: dict[str, Any]) -> Settings:
     exclude = values.get("exclude", [])
     if not (isinstance(exclude, list) and all(isinstance(pattern, str) for pattern in exclude)):
         raise ValueError("exclude must be a list of strings")
-    matcher(tuple(exclude))
+    check(exclude)
     rules = Rules(
         tuple(exclude),
         _count(values, "max-file-bytes") or Rules().max_file_bytes,

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from yolop_cli.paths import show, to_json
 from yolop_cli.snapshots.store import disk
 from yolop_cli.snapshots.store.layout import Store
 from yolop_cli.snapshots.store.packs import CHUNK, DamagedError, Packs
@@ -24,9 +25,12 @@ _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 def check(packs: Packs, plan: RestorePlan) -> None:
     """Read every content the restore needs. Raises ``DamagedError`` when one is not what its hash says."""
-    for digest in {change.after.hash for change in _written(plan.changes) if change.after is not None}:
-        for _ in packs.stream(digest):
-            pass
+    seen: set[str] = set()
+    for change in _written(plan.changes):
+        if change.after is not None and change.after.hash not in seen:
+            seen.add(change.after.hash)
+            for _ in _content(packs, change.path, change.after.hash):
+                pass
 
 
 @contextmanager
@@ -40,7 +44,8 @@ def staged(store: Store, packs: Packs, plan: RestorePlan) -> Iterator[dict[bytes
         files = list(_written(plan.changes))
         for change in files:
             names[change.path] = disk.temporary_name()
-            _stage_file(store, packs, change, names[change.path], sync=len(files) < disk.MANY)
+            with disk.about(change.path):
+                _stage_file(store, packs, change, names[change.path], sync=len(files) < disk.MANY)
         if len(files) >= disk.MANY:
             disk.sync_all(store.tmp)
         for change in plan.changes:
@@ -71,17 +76,29 @@ def _written(changes: Iterable[Change]) -> Iterator[Change]:
     )
 
 
+def _content(packs: Packs, path: bytes, digest: str) -> Iterator[bytes]:
+    try:
+        yield from packs.stream(digest)
+    except DamagedError as error:
+        raise _lost(path, error) from error
+
+
+def _lost(path: bytes, error: DamagedError) -> DamagedError:
+    details = {"path": to_json(path), **error.details}
+    return DamagedError(f"the snapshot has lost {show(path)}: {error.message}", details=details)
+
+
 def _stage_file(store: Store, packs: Packs, change: Change, temporary: bytes, *, sync: bool) -> None:
     assert change.after is not None
     fd = disk.create(temporary, store.tmp)
     try:
         size = 0
-        for chunk in packs.stream(change.after.hash):
+        for chunk in _content(packs, change.path, change.after.hash):
             size += len(chunk)
             _write_sparse(fd, chunk)
         disk.truncate(fd, size)
         if size != change.after.size:
-            raise DamagedError(f"the object {change.after.hash} is not of the size its tree says")
+            raise _lost(change.path, DamagedError(f"{change.after.hash} is not of the size its tree says"))
         _give_owner_and_mode(store, fd, change.path, change.after)
         if sync:
             disk.sync(fd)

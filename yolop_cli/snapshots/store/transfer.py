@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from yolop_cli.errors import RefusedError, UsageError
 from yolop_cli.snapshots.store import disk, locks, manifest
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.layout import Store, advise
 from yolop_cli.snapshots.store.manifest import Manifest
 from yolop_cli.snapshots.store.packs import DamagedError, Packs, PackWriter
 from yolop_cli.snapshots.store.reach import Reach
@@ -30,10 +30,11 @@ def copy(source: Store, snapshot: Manifest, target: Store, *, dry_run: bool = Fa
     """
     if source.root == target.root:
         raise UsageError("a snapshot cannot be copied into the store it is in")
-    with disk.reporting("copy the snapshot"):
-        with locks.working(source, "copy"), locks.working(target, "copy"):
-            with Packs(source) as have, Packs(target) as there:
-                return _copy(snapshot, target, have, there, dry_run=dry_run)
+    try:
+        return _copied(source, snapshot, target, dry_run=dry_run)
+    except DamagedError as error:
+        advise(error, source.root)
+        raise
 
 
 def plan_copy(source: Store, snapshot: Manifest) -> Copied:
@@ -44,6 +45,13 @@ def plan_copy(source: Store, snapshot: Manifest) -> Copied:
             _check(have, digest)
         stored = sum(have.objects[digest].stored for digest in reach.objects)
         return Copied(snapshot, len(reach.objects), stored, already_there=False)
+
+
+def _copied(source: Store, snapshot: Manifest, target: Store, *, dry_run: bool) -> Copied:
+    with disk.reporting("copy the snapshot", "it was not copied"):
+        with locks.working(source, "copy"), locks.working(target, "copy"):
+            with Packs(source) as have, Packs(target) as there:
+                return _copy(snapshot, target, have, there, dry_run=dry_run)
 
 
 def _copy(snapshot: Manifest, target: Store, have: Packs, there: Packs, *, dry_run: bool) -> Copied:

@@ -1,0 +1,232 @@
+"""What the snapshot commands are told and what they say: patterns, patches, and failures that help."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_snapshot_cases import Plain
+from tests.support import program
+from tests.support.program import UNPRIVILEGED
+from tests.support.sandbox import Sandbox
+
+
+@pytest.fixture
+def plain(box: Sandbox) -> Plain:
+    return Plain(box)
+
+
+def said(plain: Plain, *words: str) -> bytes:
+    """What a command prints for people."""
+    arguments = ["snapshot", *words, "--root", str(plain.root)]
+    ran = program.run(arguments, env=plain.box.environment(), cwd=plain.box.root)
+    program.check(ran, 0)
+    return ran.out
+
+
+# -- patterns
+
+NONSENSE = ["[", "a[", "[]", "[z-a]", "!", "a\\", "", "  ", "/", "# a comment", "[[:digit:]]*"]
+
+
+@pytest.mark.parametrize("pattern", NONSENSE)
+def test_a_pattern_that_leaves_out_nothing_is_refused(plain: Plain, pattern: str) -> None:
+    error = plain.run("create", "--exclude", "*.log", f"--exclude={pattern}", code=2)
+    assert error["details"]["pattern"] == pattern
+    assert repr(pattern) in error["message"]
+    assert not plain.home.exists(), "and no store is made"
+
+
+@pytest.mark.parametrize("pattern", NONSENSE)
+def test_so_it_is_in_the_settings_which_are_named(plain: Plain, pattern: str) -> None:
+    made = plain.snap()
+    quoted = pattern.replace("\\", "\\\\")
+    plain.write(".cogitator/checkpoints.toml", f'exclude = ["*.log", "{quoted}"]\n')
+    for words in (("create",), ("restore", made), ("restore", made, "--dry-run")):
+        error = plain.run(words[0], *words[1:], code=2)
+        assert "checkpoints.toml" in error["message"] and repr(pattern) in error["message"]
+
+
+@pytest.mark.parametrize("pattern", ["[a]", "\\[", "[^a].log", "**", "\\#x", "!keep", "a b", "dist/**", "é*"])
+def test_a_pattern_that_means_something_is_taken(plain: Plain, pattern: str) -> None:
+    plain.snap("--exclude", pattern)
+
+
+def test_settings_that_cannot_be_read_are_named(plain: Plain) -> None:
+    plain.write(".cogitator/checkpoints.toml", "exclude = []\n", mode=0)
+    ran = plain.ran("create", code=9, prefix=UNPRIVILEGED)
+    assert "checkpoints.toml" in ran.error["message"]
+
+
+# -- differences
+
+
+def _changed(plain: Plain) -> str:
+    plain.write("gone", "g\n")
+    plain.write("run", "#!/bin/sh\n", mode=0o644)
+    plain.write("bytes", b"\0\1\2" * 50)
+    plain.write(b"n\xff", "odd\n")
+    os.symlink("old", plain.root / "link")
+    made = plain.snap()
+    plain.write("a.txt", "one\ntwo\n")
+    (plain.root / "gone").unlink()
+    (plain.root / "run").chmod(0o755)
+    plain.write("bytes", b"\0\3\2" * 50)
+    plain.write(b"n\xff", "odder\n")
+    plain.write("new", "n\n")
+    (plain.root / "empty").mkdir()
+    (plain.root / "link").unlink()
+    os.symlink("new", plain.root / "link")
+    return made
+
+
+def test_a_patch_is_gits_and_can_be_applied(plain: Plain) -> None:
+    made = _changed(plain)
+    patch = said(plain, "diff", made, "--patch")
+    assert b"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n one\n+two\n" in patch
+    assert b"GIT binary patch" in patch and b"old mode 100644\nnew mode 100755\n" in patch
+    assert b"+++ b/n\xff\n" in patch
+    second = plain.snap()
+    assert said(plain, "diff", made, second, "--patch") == patch
+    now = plain.state()
+    plain.run("restore", made)
+    subprocess.run(
+        ["git", "apply", "-"], input=patch, cwd=plain.root, check=True, env=plain.box.environment()
+    )
+    (plain.root / "empty").mkdir()
+    assert plain.state() == now
+
+
+def test_stat_and_name_status(plain: Plain) -> None:
+    made = _changed(plain)
+    lines = said(plain, "diff", made, "--stat").splitlines()
+    assert b"+1\t-0\ta.txt" in lines and b"-\t-\tbytes" in lines and b"+1\t-1\tn\\xff" in lines
+    assert said(plain, "diff", made, "--name-status") == said(plain, "diff", made)
+    assert said(plain, "diff", made, made, "--patch") == b""
+
+
+def test_the_patch_in_json_is_text(plain: Plain) -> None:
+    made = _changed(plain)
+    found: Any = plain.run("diff", made)
+    assert found["patch"] is None
+    asked: Any = plain.run("diff", made, "--patch")
+    assert {**asked, "patch": None} == found
+    assert asked["patch"] == said(plain, "diff", made, "--patch").decode("utf-8", "backslashreplace")
+    plain.write("a.txt", b"\xe9\n")
+    assert "+\\xe9\n" in plain.run("diff", made, "--patch")["patch"]
+    plain.run("diff", made, "--patch", "--exit-code", code=1)
+
+
+# -- failures
+
+
+def _rot(plain: Plain, content: bytes) -> None:
+    """Damage the one pack that holds a content as it is."""
+    for pack in (plain.home / "packs").iterdir():
+        data = pack.read_bytes()
+        if content in data:
+            pack.write_bytes(data.replace(content, b"X" * len(content)))
+
+
+def _lost(plain: Plain) -> tuple[str, str]:
+    """Two snapshots that differ in a file whose old content is damaged in the store."""
+    plain.write("d/a file", b"old content of it")
+    made = plain.snap()
+    plain.write("d/a file", b"new content of it")
+    second = plain.snap()
+    _rot(plain, b"old content of it")
+    return made, second
+
+
+@pytest.mark.parametrize("way", ["rotten", "gone"])
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_restore_names_the_path_whose_content_is_lost(
+    plain: Plain, way: str, words: tuple[str, ...]
+) -> None:
+    made, _ = _lost(plain)
+    if way == "gone":
+        for pack in (plain.home / "packs").iterdir():
+            if b"X" * 17 in pack.read_bytes():
+                pack.unlink()
+    before = plain.state()
+    error = plain.run("restore", made, *words, code=9)
+    if way == "rotten":
+        assert error["details"]["path"] == "d/a file"
+        assert "the snapshot has lost d/a file" in error["message"]
+    assert error["message"].endswith("; nothing was changed")
+    assert "snapshot verify --root" in error["hint"] and "snapshot repair" in error["hint"]
+    assert plain.state() == before
+
+
+def test_copy_diff_and_show_of_what_is_lost(plain: Plain) -> None:
+    made, second = _lost(plain)
+    (plain.root.parent / "other").mkdir()
+    error = plain.run("copy", made, "--to", plain.root.parent / "other", code=9)
+    assert error["message"].endswith("; it was not copied")
+    assert f"verify --root {plain.root}`" in error["hint"]
+    error = plain.run("diff", made, second, "--patch", code=9)
+    assert "verify" in error["hint"]
+    plain.run("diff", made, second)
+
+
+def test_what_stops_a_restore_half_way_is_named(plain: Plain) -> None:
+    plain.write("d/b", b"old\n")
+    made = plain.snap()
+    plain.write("d/b", b"new\n")
+    plain.write("a.txt", b"new\n")
+    if subprocess.run(["chattr", "+i", plain.root / "d/b"], capture_output=True).returncode:
+        pytest.skip("no immutable files here")
+    before = plain.state()
+    try:
+        error = plain.run("restore", made, code=9)
+    finally:
+        subprocess.run(["chattr", "-i", plain.root / "d/b"], check=True)
+    assert "d/b" in error["message"]
+    assert error["details"]["state"] == "the files are as they were before"
+    assert error["hint"]
+    assert plain.state() == before
+
+
+@pytest.mark.parametrize("part", ["packs", "manifests", "tmp", "locks"])
+@pytest.mark.parametrize("verb", ["create", "restore", "gc", "delete", "prune", "verify", "copy"])
+def test_a_store_that_may_not_be_written(plain: Plain, verb: str, part: str) -> None:
+    made = plain.snap()
+    plain.write("a.txt", "two\n")
+    plain.snap()
+    other = plain.root.parent / "other"
+    other.mkdir()
+    words: dict[str, list[str | Path]] = {
+        "restore": [made],
+        "delete": [made],
+        "prune": ["--keep-last", "1"],
+        "copy": [made, "--to", other],
+    }
+    before = plain.state()
+    (plain.home / part).chmod(0o500)
+    try:
+        ran = plain.ran(verb, *words.get(verb, []), code=(0, 7, 9), prefix=UNPRIVILEGED)
+    finally:
+        (plain.home / part).chmod(0o700)
+    if ran.code == 9:
+        error = ran.error
+        assert "ermission denied" in error["message"]
+        assert error["hint"] and error["details"]["state"]
+        assert error["details"]["root"] == str(other if verb == "copy" else plain.root)
+        assert {k: v for k, v in plain.state().items() if not k.startswith(b".cogitator")} == {
+            k: v for k, v in before.items() if not k.startswith(b".cogitator")
+        }
+    assert plain.run("verify")["ok"]
+
+
+def test_a_damaged_config_says_how_to_mend_it(plain: Plain) -> None:
+    plain.snap()
+    held = (plain.home / "config.json").read_bytes()
+    (plain.home / "config.json").write_bytes(b"{")
+    error = plain.run("list", code=9)
+    assert str(plain.root) in error["message"] and "manifests/" in error["hint"]
+    (plain.home / "config.json").write_bytes(held)
+    plain.run("list")
