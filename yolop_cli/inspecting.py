@@ -6,7 +6,6 @@ agent runs.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from yolop_cli import ids, paths
+from yolop_cli import ids
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
 from yolop_cli.git import Git, Where
 from yolop_cli.ownership import owned_checkout
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.snapshots import refs, trees
+from yolop_cli.snapshots import refs, selection, trees
 from yolop_cli.snapshots.capture import capture
 from yolop_cli.snapshots.checkout import Checkout
 from yolop_cli.snapshots.comparison import Comparison
@@ -116,19 +115,7 @@ class Inspection:
 
         Raises ``NotFoundError`` for a path that the snapshot does not hold.
         """
-        held = self._held(checkpoint_id)
-        if not wanted:
-            return held
-        chosen: dict[bytes, Entry] = {}
-        for path in wanted:
-            found = [entry for entry in held if entry.path == path or entry.path.startswith(path + b"/")]
-            if not found:
-                raise NotFoundError(
-                    f"{checkpoint_id} holds no {paths.show(path)}",
-                    hint="paths are those below the worktree's root",
-                )
-            chosen.update((entry.path, entry) for entry in found)
-        return sorted(chosen.values(), key=lambda entry: entry.path)
+        return selection.select(self._held(checkpoint_id), wanted, checkpoint_id)
 
     def _held(self, checkpoint_id: str) -> list[Entry]:
         stored = self.stored(checkpoint_id)
@@ -166,18 +153,7 @@ class Inspection:
 
     def relative(self, text: str) -> bytes:
         """A path given by the user as the snapshot spells it: below the root, no dot components."""
-        raw = os.fsencode(text)
-        if raw.startswith(b"/"):
-            root = os.fsencode(self.root)
-            if not raw.startswith(root + b"/"):
-                raise _outside(text)
-            raw = raw[len(root) + 1 :]
-        path = os.path.normpath(raw)
-        if path == b".":
-            return b""
-        if path.startswith(b"../") or path == b"..":
-            raise _outside(text)
-        return path
+        return selection.relative(text, lambda: self.root)
 
     def _why_not(self, snapshot: Snapshot) -> str | None:
         """Why a recorded snapshot cannot be used, or None when it can."""
@@ -223,9 +199,3 @@ def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> I
         changes = trees.differences(git, aside.reading, snapshot.tree, now)
         places = (aside.reading, snapshot.tree, now)
         yield Comparison(snapshot.tree, now, changes, git, lambda: places)
-
-
-def _outside(text: str) -> DeniedError:
-    return DeniedError(
-        f"{text} does not lie in the worktree", hint="paths are those below the worktree's root"
-    )

@@ -1,6 +1,6 @@
-"""The files of checkpoints kept in a store, in the forms that those kept in git have.
+"""The files of snapshots kept in a store, in the forms that those kept in git have.
 
-So that one set of commands looks at both. Links and files have git's modes here; directories appear only
+So that one set of functions looks at both. Links and files have git's modes here; directories appear only
 in comparisons.
 """
 
@@ -39,6 +39,28 @@ class StoredEntry(Entry):
 
 
 @dataclass(frozen=True)
+class SnapshotFiles:
+    """The files of one snapshot in a store that is open."""
+
+    store: Store
+    manifest: snapshots.Manifest
+
+    def entries(self) -> list[Entry]:
+        """The files and links, in the order of paths."""
+        return [
+            _entry(path, entry)
+            for path, entry in snapshots.entries(self.store, self.manifest)
+            if entry.type != reading.DIRECTORY
+        ]
+
+    def with_content(self, wanted: list[Entry], use: Use) -> None:
+        """Call ``use`` with each entry's content, streamed. Raises ``StorageError``."""
+        with reading.contents(self.store) as stream:
+            for entry in wanted:
+                _give(stream, entry, use)
+
+
+@dataclass(frozen=True)
 class StoredFiles:
     """The files of one checkpoint. Every method raises ``RefusedError`` when its snapshot is not its own."""
 
@@ -46,19 +68,14 @@ class StoredFiles:
     checkpoint: CheckpointCreated
 
     def entries(self) -> list[Entry]:
-        """The files and links, in the order of paths."""
-        with self._opened() as (store, manifest):
-            return [
-                _entry(path, entry)
-                for path, entry in snapshots.entries(store, manifest)
-                if entry.type != reading.DIRECTORY
-            ]
+        """See ``SnapshotFiles``."""
+        with self._opened() as files:
+            return files.entries()
 
     def with_content(self, wanted: list[Entry], use: Use) -> None:
-        """Call ``use`` with each entry's content, streamed. Raises ``StorageError``."""
-        with self._opened() as (store, _), reading.contents(store) as stream:
-            for entry in wanted:
-                _give(stream, entry, use)
+        """See ``SnapshotFiles``."""
+        with self._opened() as files:
+            files.with_content(wanted, use)
 
     def check(self) -> tuple[int, list[Problem]]:
         """How many files and links there are, and what is wrong with them."""
@@ -67,7 +84,7 @@ class StoredFiles:
         except StorageError as error:
             return 0, [Problem("tree-damaged", error.message)]
         problems: list[Problem] = []
-        with self._opened() as (store, _), reading.contents(store) as stream:
+        with self._opened() as files, reading.contents(files.store) as stream:
             for entry in held:
                 try:
                     _give(stream, entry, lambda _, content: content.skip())
@@ -76,10 +93,9 @@ class StoredFiles:
         return len(held), problems
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Store, snapshots.Manifest]]:
-        assert self.checkpoint.file_snapshot is not None
+    def _opened(self) -> Iterator[SnapshotFiles]:
         with session_store.opened(self.session) as store:
-            yield store, self._manifest(store)
+            yield SnapshotFiles(store, self._manifest(store))
 
     def _manifest(self, store: Store) -> snapshots.Manifest:
         recorded = self.checkpoint.file_snapshot

@@ -295,6 +295,8 @@ def test_snapshots_of_a_plain_directory(box: Sandbox) -> None:
     second = run("create", "--keep-last", "5")
     assert run("create", "--keep-last", "2")["pruned"]["deleted"] == [first["id"]]
     run("diff", second["id"], "latest")
+    assert run("cat", second["id"], os.fsdecode(NOT_UTF8))["content"]["bytes"]
+    assert run("extract", second["id"], box.root / "taken")["files"]
     box.write("a.txt", "three\n", at=root)
     assert run("diff", second["id"], "--exit-code", code=1)["counts"]["modified"] == 1
     assert run("restore", second["id"], "--dry-run")["safety_snapshot_id"] is None

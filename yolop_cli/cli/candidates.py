@@ -136,9 +136,24 @@ def held_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> C
     inspection = Inspection(Git(os.environ), session, _timeline(session))
     parent = incomplete.rpartition("/")[0]
     wanted = [os.fsencode(parent)] if parent else []
+    entries = inspection.entries(str(ctx.params.get("checkpoint_id")), wanted)
+    return _one_deep((entry.path for entry in entries), incomplete)
+
+
+@_quiet
+def snapshot_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
+    """What the snapshot named before holds, one directory deep."""
+    from yolop_cli.snapshots import store
+    from yolop_cli.stored_files import SnapshotFiles
+
+    with store.opened(_root(ctx)) as opened:
+        held = SnapshotFiles(opened, store.find(opened, str(ctx.params.get("snapshot_id")))).entries()
+    return _one_deep((entry.path for entry in held), incomplete)
+
+
+def _one_deep(found: Iterable[bytes], incomplete: str) -> Candidates:
     offered: dict[str, None] = {}
-    for entry in inspection.entries(str(ctx.params.get("checkpoint_id")), wanted):
-        name = os.fsdecode(entry.path)
+    for name in map(os.fsdecode, found):
         if name.startswith(incomplete) and name == text.clean(name):
             rest = name[len(incomplete) :]
             offered[name if "/" not in rest else incomplete + rest[: rest.index("/") + 1]] = None

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import codecs
-
 import click
 
 from yolop_cli import paths
-from yolop_cli.cli import arguments, candidates, text
+from yolop_cli.cli import arguments, candidates, taking_out, text
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.cli.screen import write, write_bytes
 from yolop_cli.controller import turns
 from yolop_cli.inspecting import Inspection, compared
 from yolop_cli.snapshots.comparison import Comparison
-from yolop_cli.snapshots.trees import Content, Entry, TreeChange
+from yolop_cli.snapshots.trees import TreeChange
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView
 
@@ -205,38 +202,9 @@ def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
     """
     inspection = _inspection(invocation)
     wanted = inspection.relative(path)
-    found = [entry for entry in inspection.entries(checkpoint_id, [wanted]) if entry.path == wanted]
-    if not found:
-        raise click.UsageError(f"{path} is a directory in the checkpoint; `checkpoint extract` takes it out")
-    if invocation.screen.as_json:
-        _show_content(invocation, inspection, checkpoint_id, found[0])
-        return
-
-    def copy(_: Entry, content: Content) -> None:
-        decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
-        for chunk in content.chunks():
-            if invocation.screen.terminal:
-                write(text.printable(decode(chunk)))
-            else:
-                write_bytes(chunk)
-
-    inspection.source(checkpoint_id)(found, copy)
-
-
-def _show_content(invocation: Invocation, inspection: Inspection, checkpoint_id: str, entry: Entry) -> None:
-    held: list[bytes] = []
-    read = inspection.source(checkpoint_id)
-    read([entry], lambda _, content: held.append(content.read()))
-    value = {
-        "session_id": inspection.session.id,
-        "checkpoint_id": checkpoint_id,
-        "path": paths.to_json(entry.path),
-        "mode": entry.mode,
-        "size": len(held[0]),
-        # As for a path: text, or its bytes in base64 when it is not UTF-8.
-        "content": paths.to_json(held[0]),
-    }
-    invocation.screen.result(value, lambda: None)
+    found = inspection.entries(checkpoint_id, [wanted])
+    of = {"session_id": inspection.session.id, "checkpoint_id": checkpoint_id}
+    taking_out.print_file(invocation.screen, of, found, wanted, inspection.source(checkpoint_id))
 
 
 @command(
@@ -256,20 +224,11 @@ def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted
 
     Nothing that exists there is overwritten.
     """
-    from yolop_cli.snapshots.extract import extract as take_out
-
     inspection = _inspection(invocation)
-    entries = inspection.entries(checkpoint_id, [inspection.relative(path) for path in wanted])
+    found = inspection.entries(checkpoint_id, [inspection.relative(path) for path in wanted])
+    of = {"session_id": inspection.session.id, "checkpoint_id": checkpoint_id}
     target = invocation.places.here / destination
-    written = take_out(entries, inspection.source(checkpoint_id), target)
-    screen = invocation.screen
-    value = {
-        "session_id": inspection.session.id,
-        "checkpoint_id": checkpoint_id,
-        "destination": paths.to_json(target),
-        "files": [paths.to_json(path) for path in written],
-    }
-    screen.result(value, lambda: screen.line(f"{text.count(len(written), 'file')} in {text.path(target)}"))
+    taking_out.write_files(invocation.screen, of, found, target, inspection.source(checkpoint_id))
 
 
 @command(

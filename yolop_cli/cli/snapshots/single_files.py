@@ -1,0 +1,67 @@
+"""``yolop-cli snapshot cat|extract``: take single files out of a snapshot, without a restore."""
+
+from __future__ import annotations
+
+import click
+
+from yolop_cli import stored_files
+from yolop_cli.cli import candidates, taking_out
+from yolop_cli.cli.command import Invocation, command
+from yolop_cli.cli.snapshots.common import root_option, snapshot, store_of
+from yolop_cli.snapshots import selection
+from yolop_cli.snapshots import store as snapshots
+from yolop_cli.snapshots.store import Manifest
+
+
+@command(
+    snapshot,
+    "cat",
+    session=True,
+    examples=["yolop-cli snapshot cat latest hello.sh"],
+)
+@click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
+@click.argument("path", shell_complete=candidates.snapshot_paths)
+@root_option
+def cat(invocation: Invocation, snapshot_id: str, path: str, root: str | None) -> None:
+    """Print one file of a snapshot, byte for byte; of a link its target.
+
+    On a terminal control characters are shown as escapes.
+    """
+    with store_of(invocation, root) as store:
+        held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
+        wanted = selection.relative(path, lambda: store.root)
+        found = selection.select(held.entries(), [wanted], held.manifest.id)
+        taking_out.print_file(invocation.screen, _of(held.manifest), found, wanted, held.with_content)
+
+
+@command(
+    snapshot,
+    "extract",
+    session=True,
+    examples=[
+        "yolop-cli snapshot extract latest ../old",
+        "yolop-cli snapshot extract latest ../scripts hello.sh",
+    ],
+)
+@click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
+@click.argument("destination", metavar="DEST", shell_complete=candidates.directories)
+@click.argument("wanted", metavar="[PATH]...", nargs=-1, shell_complete=candidates.snapshot_paths)
+@root_option
+def extract(
+    invocation: Invocation, snapshot_id: str, destination: str, wanted: tuple[str, ...], root: str | None
+) -> None:
+    """Write the files of a snapshot below DEST, all or those at and below each PATH.
+
+    Nothing that exists there is overwritten. Of modes the executable bit is kept, of directories only those
+    that hold a file.
+    """
+    with store_of(invocation, root) as store:
+        held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
+        chosen = [selection.relative(path, lambda: store.root) for path in wanted]
+        found = selection.select(held.entries(), chosen, held.manifest.id)
+        target = invocation.places.here / destination
+        taking_out.write_files(invocation.screen, _of(held.manifest), found, target, held.with_content)
+
+
+def _of(manifest: Manifest) -> dict[str, str]:
+    return {"snapshot_id": manifest.id}
