@@ -232,6 +232,14 @@ class TestOrder:
         plan = plan_of(data([*lines[:3], *lines[5:7], lines[3], late]), head="cp_21_3")
         assert [line for line in problems(plan.content) if "parent" in line or "overlap" in line] == []
 
+    def test_turns_that_begin_at_the_same_event_stay_as_they_stand(self) -> None:
+        lines = healthy(3)
+        lines[1] = lines[1].replace(b'"event_start": 1,', b'"event_start": 11,')
+        plan = plan_of(data(lines))
+        kept = iter(plan.content.split(b"\n"))
+        assert [line for line in lines if line not in kept] == []
+        assert "order" not in {step.action for step in plan.steps}
+
     def test_a_parent_that_begins_later_is_not_believed(self) -> None:
         lines = healthy(3)
         wrong = lines[3].replace(b'"parent": "cp_1_1"', b'"parent": "cp_21_3"')

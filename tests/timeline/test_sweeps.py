@@ -39,6 +39,13 @@ EVIDENCE = Evidence(session_id=SID)
 STARTS = [sum(len(line) + 1 for line in LINES[:index]) for index in range(len(LINES) + 1)]
 SAMPLE = 300
 PARTS = 16
+BLOCKS = {
+    b"\0": "NUL",
+    b"\0" * 97: "97 NULs",
+    b"\0" * 4096: "4096 NULs",
+    b"\n": "line feed",
+    b"\r\n": "CRLF",
+}
 
 remembered = functools.lru_cache(maxsize=256)
 
@@ -189,7 +196,7 @@ def test_each_byte_flipped(part: int | None) -> None:
 
 
 @in_parts
-@pytest.mark.parametrize("block", [b"\0", b"\0" * 97, b"\0" * 4096, b"\n", b"\r\n"], ids=repr)
+@pytest.mark.parametrize("block", BLOCKS, ids=BLOCKS.values())
 def test_a_block_inserted_at_boundaries_and_at_500_places(part: int | None, block: bytes) -> None:
     rng = random.Random(11)
     places = sorted({*STARTS, *(rng.randrange(len(SOUND)) for _ in range(500))})

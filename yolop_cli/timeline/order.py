@@ -35,19 +35,22 @@ def put_in_order(salvaged: Salvaged) -> bool:
     return bool(moved)
 
 
+_Place = tuple[int, int]  # where a turn begins: its first event, then the place of its record
+
+
 class _Turns:
     """The turns in the order of the log, taken from the front as their records come due."""
 
     def __init__(self, records: list[Record | None]):
         self.records = records
-        self.starts: dict[str, int] = {}
+        self.starts: dict[str, _Place] = {}
         self.ended: dict[str, int] = {}
-        begun: list[tuple[int, int, str]] = []
+        begun: list[tuple[_Place, str]] = []
         for index, record in enumerate(records):
             match record:
                 case CheckpointCreated():
-                    self.starts[record.id] = record.event_start
-                    begun.append((record.event_start, index, record.id))
+                    self.starts[record.id] = (record.event_start, index)
+                    begun.append(((record.event_start, index), record.id))
                 case TurnCompleted():
                     self.ended.setdefault(record.checkpoint_id, index)
                 case _:
@@ -59,22 +62,22 @@ class _Turns:
         them, and places that came before."""
         match record:
             case CheckpointCreated():
-                yield from self._before(record.event_start, index)
+                yield from self._up_to((record.event_start, index), index)
             case TurnCompleted():
-                yield from self._before(self.starts.get(record.checkpoint_id, -1) + 1, index)
+                yield from self._up_to(self.starts.get(record.checkpoint_id), index)
             case HeadMoved():
                 named = (record.from_head, record.to, record.redo_head)
-                latest = max((self.starts[name] for name in named if name in self.starts), default=-1)
-                yield from self._before(latest + 1, index)
+                begun = [self.starts[name] for name in named if name in self.starts]
+                yield from self._up_to(max(begun, default=None), index)
             case _:
                 pass
 
-    def _before(self, limit: int, index: int) -> Iterator[int]:
-        while self.waiting and self.waiting[-1][0] < limit:
-            _, created, name = self.waiting.pop()
+    def _up_to(self, last: _Place | None, index: int) -> Iterator[int]:
+        while last is not None and self.waiting and self.waiting[-1][0] <= last:
+            (_, created), name = self.waiting.pop()
             yield created
             end = self.ended.get(name, -1)
             record = self.records[end]
             moves = created > index and end > index
-            if moves and isinstance(record, TurnCompleted) and record.event_end < limit:
+            if moves and isinstance(record, TurnCompleted) and record.event_end < last[0]:
                 yield end
