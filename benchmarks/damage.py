@@ -8,6 +8,7 @@ first is reading the same lines with ``json.loads``; that of the second is ``cat
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -93,7 +94,9 @@ def measured(*words: str) -> tuple[float, int]:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as directory:
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    arguments.add_argument("directory", nargs="?", help="where to work (default: a temporary directory)")
+    with tempfile.TemporaryDirectory(dir=arguments.parse_args().directory) as directory:
         session = Path(directory) / "sessions" / SID
         session.mkdir(mode=0o700, parents=True)
         make_timeline(session / "timeline.jsonl")

@@ -7,10 +7,12 @@ import json
 import os
 import resource
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support import program
 from tests.support.sandbox import Sandbox
 
 
@@ -137,6 +139,34 @@ def test_case_39_a_log_of_any_size_is_checked_in_little_memory(box: Sandbox) -> 
     shown = box.cli("event", "list", "--all", "--type", "tool.completed", prefix=prefix)
     assert b"A" * 1000 not in shown.out and shown.text.count("\n") == 60_001
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 400_000
+
+
+def test_a_timeline_of_a_hundred_thousand_records_is_checked_in_seconds(box: Sandbox) -> None:
+    box.make_timeline(1)
+    first, begun, ended = (json.loads(line) for line in box.timeline.read_bytes().split(b"\n")[:3])
+    parent = None
+    with box.timeline.open("wb") as file:
+        file.write(json.dumps(first).encode() + b"\n")
+        for number in range(50_000):
+            name, start = f"cp_{number * 10 + 1}_{number + 1}", number * 10 + 1
+            turn = [
+                {**begun, "id": name, "parent": parent, "event_start": start, "prompt": "change it " * 20},
+                {**ended, "checkpoint_id": name, "event_end": start + 9},
+            ]
+            file.writelines(json.dumps(record).encode() + b"\n" for record in turn)
+            parent = name
+    child = program.start(
+        ["timeline", "validate", "-s", box.sid],
+        env=box.environment(),
+        cwd=box.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode in (0, 1)
+    assert used.ru_maxrss < 150 << 10, "kilobytes"
+    assert used.ru_utime + used.ru_stime < 20, "a few seconds, on a slow machine"
 
 
 def big_event(session_id: str, number: int, text: str) -> bytes:
