@@ -240,6 +240,25 @@ def test_files_of_a_session_without_a_worktree_are_kept_in_the_store(demo: Demo)
     assert (newest["prompt"], newest["workspace"]["kind"]) == ("tidy the notes", "store")
 
 
+def test_a_directory_is_kept_looked_at_and_taken_back_without_a_session(demo: Demo) -> None:
+    here = demo.box.root / "directory"
+    here.mkdir()
+    (here / "list").write_text("bread\n")
+    (here / "x.log").write_text("log\n")
+    nobody = {key: value for key, value in demo.environment.items() if key != "YOLOP_SESSION"}
+    without = replace(demo, here=here, environment=nobody)
+    first, *rest = BLOCKS["Snapshots of any directory 1"].strip().split("\n")
+    (here / "x.log").write_text("more\n")
+    without.run(first)
+    (here / "list").write_text("salt\n")
+    (here / "new").write_text("new\n")
+    said = without.run("\n".join(rest))
+    assert "before the import" in said and "bread\n" in said
+    assert {path.name for path in here.iterdir()} == {"list", "x.log", ".cogitator"}
+    assert (here / "list").read_text() == "bread\n" and (here / "x.log").read_text() == "more\n"
+    assert "safety" in without.run("yolop-cli snapshot list")
+
+
 def test_table_of_statuses_is_the_programs_own() -> None:
     from yolop_cli.cli import main
     from yolop_cli.cli.bug import BugError
