@@ -98,7 +98,7 @@ def _meaning(git: Git, session: SessionDirectory, entries: list[Entry], *, whole
     found = semantic.check_records(session.id, entries)
     try:
         facts = log.facts(session.events, session.id)
-        found += semantic.check_log(entries, state, facts)
+        found += semantic.check_log(entries, state, facts, whole=whole)
     except StorageError as error:
         found.append(unreadable(error))
     found += _repository(git, session, entries, state, whole=whole)

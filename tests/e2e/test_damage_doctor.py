@@ -56,7 +56,7 @@ class TestDoctor:
         ready.write("a.txt", "two\n")
         ready.plan(first)
         assert codes(session_of(ready)) == set()
-        ready.agent.ask("more")
+        ready.agent.answer("more")
         report = session_of(ready, code=1)
         assert codes(report) == {"stale-restore"}
         session_of(ready, "--fix")

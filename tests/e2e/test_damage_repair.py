@@ -309,8 +309,24 @@ class TestALostJournal:
         assert plan["rebuildable"] == 2
         shown = undone.cli("timeline", "repair", code=1).text
         assert "tell of 2 turns" in shown and "--strategy rebuild" in shown
-        undone.cli("timeline", "repair", "--strategy", "rebuild", "--apply")
+        # The snapshot from before the restore tells that the head was moved, and no longer where to.
+        rebuilt = undone.cli("timeline", "repair", "--strategy", "rebuild", "--json", code=1).json
+        second, first_id = (one for one in rebuilt["heads"] if one != "none")
+        assert rebuilt["heads"] == [second, first_id, "none"]
+        undone.cli("timeline", "repair", "--strategy", "rebuild", "--apply", code=4)
+        undone.cli("timeline", "repair", "--strategy", "rebuild", "--head", first_id, "--apply")
         undone.cli("timeline", "validate")
+        assert undone.cli("timeline", "show", "--json").json["head"] == first_id
+
+    def test_the_end_alone_is_lost_at_the_end_of_a_line(self, undone: Sandbox) -> None:
+        lines = undone.timeline.read_bytes().splitlines(keepends=True)
+        undone.private(undone.timeline, b"".join(lines[:3]))
+        report = undone.cli("timeline", "validate", "--json").json["sessions"][0]
+        found = {one["code"]: one for one in report["findings"]}
+        assert "1 prompt in the log" in found["prompt-without-turn"]["message"]
+        assert "--strategy rebuild" in found["prompt-without-turn"]["fix"]
+        undone.cli("timeline", "validate", "--strict", code=1)
+        assert "tell of 1 turn" in undone.cli("timeline", "repair").text
 
     def test_a_log_without_a_journal_is_a_session_older_than_checkpoints(self, ready: Sandbox) -> None:
         ready.agent.ask("hello")

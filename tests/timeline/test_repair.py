@@ -537,3 +537,32 @@ def test_an_unknown_field_one_letter_from_one_that_is_there_is_left_alone() -> N
     ended = record(type="turn_completed", checkpoint_id="cp_1_1", event_end=1, success=True, completed_at=NOW)
     content = b"".join(line + b"\n" for line in (start, created, ended))
     assert plan_of(content).content == content
+
+
+LISTS = {
+    "a comma after each but the last": lambda lines: b",\n".join(lines) + b"\n",
+    "a comma after each": lambda lines: b",\n".join(lines) + b",\n",
+    "a list on many lines": lambda lines: b"[\n" + b",\n".join(lines) + b"\n]\n",
+    "a list on one line": lambda lines: b"[" + b", ".join(lines) + b"]\n",
+    "a list, indented": lambda lines: json.dumps([json.loads(line) for line in lines], indent=2).encode(),
+    "each in a list": lambda lines: data([b"[" + line + b"]" for line in lines]),
+    "two commas at the end": lambda lines: data([*lines[:-2], lines[-2] + b",", lines[-1] + b","]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_records_that_were_made_a_list_are_all_kept(name: str) -> None:
+    lines = healthy(6)
+    plan = plan_of(LISTS[name](lines))
+    assert [json.loads(line) for line in plan.content.split(b"\n") if line] == [
+        json.loads(line) for line in lines
+    ]
+    assert not plan.heads
+
+
+@pytest.mark.parametrize("first", [2, 4])
+def test_a_turn_whose_end_stands_later_is_not_ended_as_failed(first: int) -> None:
+    """Two appends that crossed: the file is sound as it is."""
+    lines = healthy(6)
+    lines[first], lines[first + 1] = lines[first + 1], lines[first]
+    assert not plan_of(data(lines)).changes

@@ -119,7 +119,7 @@ def _show_rebuildable(screen: Screen, plan: Plan, again: str) -> None:
     if plan.rebuildable:
         turns = text.count(plan.rebuildable, "turn")
         screen.folded(
-            f"No turn is left in the file, but refs and the event log still tell of {turns}.", 2, fg="yellow"
+            f"Refs and the event log still tell of {turns} that the file has no record of.", 2, fg="yellow"
         )
         screen.command("To bring them back:", f"yolop-cli timeline repair{again} --strategy rebuild")
         screen.line()

@@ -153,6 +153,7 @@ RULES: dict[str, Rule] = {
     "never-completed": Rule("warning", "a turn that never ended, though another began after it"),
     "range-beyond-log": Rule("warning", "a turn that reaches beyond the event log"),
     "prompt-differs": Rule("warning", "a prompt that is not the one in the event log"),
+    "prompt-without-turn": Rule("warning", "prompts in the event log that belong to no turn of the journal"),
     "foreign-events": Rule("warning", "events of another session in the log; readers pass over them"),
     "ref-missing": Rule(
         "warning", "a snapshot whose ref is gone, so that its checkpoint is conversation-only"

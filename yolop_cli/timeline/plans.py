@@ -71,8 +71,8 @@ class Evidence:
 class Plan:
     """A repair of one timeline. ``heads`` are the heads that are possible when nothing says which it is.
 
-    ``source`` is what it is a repair of; None when there is no file. ``rebuildable`` is how many turns the
-    strategy ``rebuild`` would bring back where this plan has none.
+    ``source`` is what it is a repair of; None when there is no file. ``rebuildable`` is how many more turns
+    the strategy ``rebuild`` would bring back.
     """
 
     strategy: Strategy

@@ -1,7 +1,7 @@
 """Turns that only their traces tell of: private refs whose ids carry a start, prompts in the event log.
 
-The order is that of the event log. Rewinds leave no trace outside the journal, so each turn found this way
-follows the head before it.
+The order is that of the event log. Rewinds leave no trace outside the journal but the snapshot of the files
+before them, so each turn found this way follows the head before it.
 """
 
 from __future__ import annotations
@@ -114,8 +114,14 @@ class _Merge:
         for record in made:
             self.item(Chunk(to_line(record) + b"\n", record))
         files = "with its files" if snapshot is not None else "without files"
-        message = f"turn {checkpoint_id} from its traces, {files}{', as failed' if failed else ''}"
+        place = f"after {parent}" if parent is not None else "at the start"
+        message = f"turn {checkpoint_id} from its traces, {files}{', as failed' if failed else ''}, {place}"
         self.steps.append(Step("insert", message, record_type="checkpoint_created"))
+
+
+def missing(items: Sequence[Chunk | Lost], evidence: Evidence) -> int:
+    """How many turns ``with_traces`` would add."""
+    return len(_missing(fold(_records(items)), items, evidence))
 
 
 def _missing(state: TimelineState, items: Sequence[Chunk | Lost], evidence: Evidence) -> list[_Turn]:

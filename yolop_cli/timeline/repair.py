@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
-from yolop_cli import journal
+from yolop_cli import ids, journal
 from yolop_cli.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import rebuild
@@ -31,9 +31,8 @@ def plan(
     ``heads`` are not empty must not be carried out before one of them is chosen.
     """
     chosen = _to_the_end(_once(source, strategy, evidence, now), evidence, now)
-    if strategy != "rebuild" and not chosen.after.nodes:
-        rebuilt = plan(source, "rebuild", evidence, now)
-        chosen = replace(chosen, rebuildable=len(rebuilt.after.nodes))
+    if strategy != "rebuild":
+        chosen = replace(chosen, rebuildable=rebuild.missing(chosen.chunks, evidence))
     return chosen if head is None else _to_the_end(_with_head(chosen, head, now), evidence, now)
 
 
@@ -65,7 +64,9 @@ def _once(source: bytes | None, strategy: Strategy, evidence: Evidence, now: str
         at_end = traced.at_end
     settled = settle(salvaged.items, evidence, now, counting[-1].number if counting else None)
     after = settled.folding.state
-    possible = settled.heads or (_leaves(after) if at_end else ())
+    possible = settled.heads
+    if at_end and not possible:
+        possible = _everywhere(after) if _has_lost_moves(settled.chunks, evidence) else _leaves(after)
     if moved and not possible and before.head != after.head and before.head in after.nodes:
         possible = (after.head, before.head)
     salvaged.items, salvaged.steps = list(settled.chunks), [*salvaged.steps, *settled.steps]
@@ -138,6 +139,21 @@ def _leaves(state: TimelineState) -> tuple[str | None, ...]:
     leaves = [name for name in reversed(list(state.nodes)) if name not in parents]
     ordered = tuple(dict.fromkeys([state.head, *leaves]))
     return ordered if len(ordered) > 1 else ()
+
+
+def _everywhere(state: TimelineState) -> tuple[str | None, ...]:
+    """Every checkpoint, the head first and the newest next, and before the first turn."""
+    return tuple(dict.fromkeys([state.head, *reversed(list(state.nodes)), None]))
+
+
+def _has_lost_moves(chunks: Sequence[Chunk], evidence: Evidence) -> bool:
+    """Whether there is a snapshot from before a restore that no record names: then the head was moved."""
+    records = [chunk.record for chunk in chunks if isinstance(chunk.record, HeadMoved)]
+    named = {record.redo_snapshot.reference for record in records if record.redo_snapshot is not None}
+    return any(
+        ids.is_recovery_name(name) and ids.reference(evidence.session_id, name) not in named
+        for name in evidence.references
+    )
 
 
 def _with_head(chosen: Plan, head: str, now: str) -> Plan:

@@ -164,11 +164,15 @@ def _pieces(text: _Text) -> list[Piece]:
 def _is_nested(data: bytes, floor: int, start: int, piece: Piece) -> bool:
     """Whether an object is the value of a field of a record that itself cannot be read.
 
-    A whole record right behind a colon is not, unless that outer record goes on after it.
+    A whole record is not, unless an outer one has begun before it and goes on after it: commas alone are what
+    a list of records has between them.
     """
     if _VALUE_POSITION.search(data, max(floor, start - 64), start) is None:
         return False
-    return piece.kind != "record" or _VALUE_END.match(data, start + len(piece.data)) is not None
+    if piece.kind != "record":
+        return True
+    goes_on = _VALUE_END.match(data, start + len(piece.data)) is not None
+    return goes_on and objects.START.search(data, floor, start) is not None
 
 
 def _object(piece: Piece) -> Piece:

@@ -6,9 +6,10 @@ findings out.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from yolop_cli import ids
 from yolop_cli.timeline.file import Entry
@@ -236,14 +237,41 @@ def check_loss(evidence: Evidence, *, baseline_end: int | None, is_there: bool) 
         yield Finding("journal-absent", f"there is no journal, and {turns} in the log", fix=_REBUILD)
 
 
-def check_log(entries: Iterable[Entry], state: TimelineState, log: LogFacts) -> Iterator[Finding]:
-    """Whether the ranges and prompts are those of the event log."""
+def _stray_prompts(state: TimelineState, log: LogFacts) -> list[int]:
+    """The prompts above the baseline that belong to no turn: their sequences."""
+    last = log.last_sequence or 0
+    ranges = sorted(
+        (node.checkpoint.event_start, last if node.event_end is None else node.event_end)
+        for node in state.nodes.values()
+    )
+    starts, ends = [start for start, _ in ranges], list(accumulate((end for _, end in ranges), max))
+    baseline = state.baseline_end or 0
+
+    def is_owned(sequence: int) -> bool:
+        position = bisect_right(starts, sequence)
+        return position > 0 and sequence <= ends[position - 1]
+
+    return [sequence for sequence, _ in log.prompts if sequence > baseline and not is_owned(sequence)]
+
+
+def check_log(
+    entries: Iterable[Entry], state: TimelineState, log: LogFacts, *, whole: bool = True
+) -> Iterator[Finding]:
+    """Whether the ranges and prompts are those of the event log.
+
+    ``whole`` is False when only the beginning of the journal can be read.
+    """
     if log.foreign:
         words = "1 event" if log.foreign == 1 else f"{log.foreign:,} events"
         message = f"{words} of another session in events.jsonl, the first on its line {log.first_foreign}"
         yield Finding("foreign-events", message)
     if log.last_sequence is None:
         return
+    stray = _stray_prompts(state, log) if state.nodes and whole else []
+    if stray:
+        how_many = "1 prompt" if len(stray) == 1 else f"{len(stray):,} prompts"
+        message = f"{how_many} in the log that no turn has, the first at event {stray[0]}"
+        yield Finding("prompt-without-turn", f"{message}: records may be lost", fix=_REBUILD)
     created = {entry.record.id: entry for entry in entries if isinstance(entry.record, CheckpointCreated)}
     sequences = [sequence for sequence, _ in log.prompts]
     for name, node in state.nodes.items():

@@ -9,6 +9,7 @@ record tells where to, every possible head is named and none is chosen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -77,6 +78,8 @@ class _Walk:
     gap: list[Piece] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
+    # The ends of turns that are still to come, by checkpoint.
+    ends_to_come: Counter[str] = field(default_factory=Counter)
     parents: dict[str, str | None] = field(default_factory=dict)
     rejected: list[bytes] = field(default_factory=list)
     # Whether the head is one that nothing but a single record tells of, or was to be one that is nowhere.
@@ -87,6 +90,8 @@ class _Walk:
         for item in self.items:
             if isinstance(item, Chunk) and isinstance(item.record, CheckpointCreated):
                 self.parents.setdefault(item.record.id, item.record.parent)
+            elif isinstance(item, Chunk) and isinstance(item.record, TurnCompleted):
+                self.ends_to_come[item.record.checkpoint_id] += 1
         self.known = set(self.parents)
         snapshots = [
             item.record.snapshot
@@ -121,6 +126,7 @@ class _Walk:
                 self._end_pending(record.id, record.event_start - 1, record.created_at)
                 self._move_to(record, parent)
             case TurnCompleted():
+                self.ends_to_come[record.checkpoint_id] -= 1
                 self._require(record.checkpoint_id)
             case HeadMoved():
                 self._end_pending(None, end, record.moved_at)
@@ -233,7 +239,7 @@ class _Walk:
     def _end_pending(self, beginning: str | None, event_end: int | None, time: str) -> None:
         state = self.folding.state
         pending = state.pending
-        if pending is None or pending == beginning:
+        if pending is None or pending == beginning or self.ends_to_come[pending] > 0:
             return
         start = state.nodes[pending].checkpoint.event_start
         end = None if event_end is None else max(event_end, start - 1)
