@@ -663,3 +663,37 @@ def test_a_file_of_five_gigabytes_in_constant_memory(place: Place, tmp_path: Pat
     small = one_file_of(Place(tmp_path / "small"), 6 << 20)
     large = one_file_of(place, 5 << 30, noise)
     assert all(more - less < 24 << 10 for less, more in zip(small, large, strict=True)), (small, large)
+
+
+@pytest.mark.parametrize("how", ["at once", "prepared"])
+def test_what_the_store_has_lost_unnoticed_is_stored_anew_before_it_is_replaced(
+    place: Place, settle: Settle, how: str
+) -> None:
+    """The file on disk is the last good copy: the safety snapshot must not trust the damaged one."""
+    place.write("a", "old\n")
+    place.write("d/b", "old\n")
+    first = place.snap()
+    precious = {"a": os.urandom(3000), "d/b": os.urandom(3000)}
+    for name, content in precious.items():
+        place.write(name, content)
+    before = set(os.listdir(place.home / "packs"))
+    settle()
+    place.snap()
+    for pack in (place.home / "packs").iterdir():
+        if pack.name not in before:
+            data = bytearray(pack.read_bytes())
+            data[8 : len(data) - 400] = bytes(len(data) - 408)
+            times = pack.stat().st_mtime_ns, pack.stat().st_mtime_ns
+            pack.write_bytes(data)
+            os.utime(pack, ns=times)  # as when a disk forgets
+    if how == "at once":
+        safety = place.restore(first).safety
+    else:
+        with snapshots.opened(place.root) as store:
+            target = snapshots.load(store, first.id)
+            safety = snapshots.prepare(store, target).safety
+            assert safety is not None
+            snapshots.carry_out(store, target, safety)
+    assert safety is not None and (place.root / "a").read_text() == "old\n"
+    place.restore(safety)
+    assert {name: (place.root / name).read_bytes() for name in precious} == precious

@@ -69,15 +69,34 @@ class Packs:
 
     @property
     def objects(self) -> dict[str, Location]:
-        """Every object in a pack that is whole, by its hash."""
+        """Every object in a pack that is whole, by its hash. Of one in two packs the newer counts."""
         if self._found is None:
             self._found = {}
-            for name in sorted(names(self.store)):
+            for name in sorted(names(self.store), key=self._age):
                 try:
                     self._found.update(table(self.store, name))
                 except DamagedError as error:
                     self.damaged[name] = error.message
         return self._found
+
+    def _age(self, name: bytes) -> tuple[int, bytes]:
+        try:
+            return os.stat(name, dir_fd=self.store.packs, follow_symlinks=False).st_mtime_ns, name
+        except OSError:  # it has just gone; reading it will say so
+            return 0, name
+
+    def is_whole(self, digest: str) -> bool:
+        """Whether the object is there and its content is what its hash says."""
+        try:
+            for _ in self.stream(digest):
+                pass
+        except DamagedError:
+            return False
+        return True
+
+    def forget(self, digest: str) -> None:
+        """Take the object for missing, so that a writer stores it anew."""
+        self.objects.pop(digest, None)
 
     def has(self, digest: str, size: int) -> bool:
         """Whether the object is there at that size. Its content is not read."""
@@ -240,6 +259,10 @@ class PackWriter:
     def has(self, digest: str, size: int) -> bool:
         """Whether the object needs no writing any more."""
         return digest in self._written or self.known.has(digest, size)
+
+    def wrote(self, digest: str) -> bool:
+        """Whether this writer has stored the object itself."""
+        return digest in self._written
 
     def add(self, digest: str, data: bytes) -> None:
         """Store a content held in memory under its hash."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from yolop_cli import clock, strict_json
 from yolop_cli.errors import BusyError, StaleError, StorageError, YolopError, os_reason
-from yolop_cli.snapshots.store import apply, disk, locks, manifest, stage, state
+from yolop_cli.snapshots.store import apply, disk, locks, manifest, stage, state, way_back
 from yolop_cli.snapshots.store.capture import Capture, capturing, commit
 from yolop_cli.snapshots.store.excludes import matcher
 from yolop_cli.snapshots.store.layout import Store
@@ -77,6 +77,7 @@ def prepare(
             with capturing(store, packs, scope_of(target, packs), marker, progress) as capture:
                 plan = _compare(store, capture.scan, target, packs, settings)
                 stage.check(packs, plan)
+                way_back.keep(store, packs, capture.scan, plan, capture.writer)
                 return Prepared(plan, _commit_safety(store, capture, plan, label))
 
 
@@ -97,6 +98,11 @@ def carry_out(
             if scan.tree != safety.tree:
                 raise StaleError("the files changed since the preview", hint="look at a new preview")
             with _ready(store, packs, scan, target, settings) as (plan, ready):
+                if way_back.lost(packs, scan, plan) != way_back.NOTHING:
+                    raise StaleError(
+                        f"the store has lost a part of {safety.id} since the preview",
+                        hint="look at a new preview; see `yolop-cli snapshot verify`",
+                    )
                 _change_files(store, plan, safety, ready)
                 _finish(store, plan)
                 return plan
@@ -124,6 +130,7 @@ def restore(
                 if not plan.changes:
                     _clear_if_undone(store, target)
                     return Prepared(plan, None)
+                way_back.keep(store, packs, capture.scan, plan, capture.writer)
                 safety = _commit_safety(store, capture, plan, label)
                 try:
                     _change_files(store, plan, safety, ready)
