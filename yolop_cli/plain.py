@@ -10,8 +10,9 @@ from pathlib import Path
 
 from yolop_cli import ids, writers
 from yolop_cli.errors import BusyError, YolopError
-from yolop_cli.session import restore_file
+from yolop_cli.session import overlap, restore_file
 from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.find import sessions_in
 from yolop_cli.session.restore_file import Stored
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import (
@@ -74,8 +75,10 @@ def take(
 ) -> Taken:
     """Take a snapshot of a directory; its store is made when there is none. Raises as ``store.create``.
 
-    The retention that follows spares what the sessions in the directory ``sessions`` still need.
+    The retention that follows spares what the sessions in the directory ``sessions`` still need. Raises
+    ``DeniedError`` for a directory that holds sessions.
     """
+    _refuse_home(root, sessions)
     wanted = wishes or Wishes()
     excludes.check(wanted.exclude)
     with snapshots.opened(root, create=True) as store:
@@ -135,14 +138,18 @@ def restore(
     """Take a directory to what a snapshot holds, after a safety snapshot of what that changes.
 
     A process that works in the directory refuses it with ``BusyError``; with ``force`` the restore goes on
-    once a dry run has shown that it can be made. Raises as ``store.restore``.
+    once a dry run has shown that it can be made, but never past a session at work there. Raises as
+    ``store.restore``, and ``DeniedError`` for a directory that holds sessions.
     """
+    _refuse_home(root, sessions)
     with snapshots.opened(root) as store:
         settings = snapshots.load_settings(store.root)
         target = snapshots.find(store, snapshot)
         at_work = writers.writers(store.root)
         if dry_run:
             return Restored(snapshots.plan_restore(store, target, settings, progress), True, at_work)
+        if sessions is not None:
+            overlap.refuse_at_work(store.root, sessions)
         if at_work and not force:
             raise busy(store.root, at_work)
         if at_work:
@@ -150,6 +157,11 @@ def restore(
         done = snapshots.restore(store, target, settings, label, progress)
         pruned = _after(store, settings, target, done.safety, sessions)
         return Restored(done.plan, False, at_work, done.safety, pruned)
+
+
+def _refuse_home(root: Path, sessions: Path | None) -> None:
+    if sessions is not None and any(sessions_in(sessions)):
+        overlap.refuse_home(root, sessions, hint="choose a directory beside the sessions")
 
 
 def busy(root: Path, at_work: tuple[Writer, ...]) -> BusyError:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from yolop_cli import paths, plain
 from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, YolopError
-from yolop_cli.session import lineage, workspace
+from yolop_cli.session import lineage, overlap, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import Label, Manifest, Reference, Store
@@ -32,9 +32,7 @@ def root_of(session: SessionDirectory) -> Path:
     if metadata is None or metadata.active_root is None or not metadata.active_root.is_absolute():
         raise DeniedError("the session names no active root", hint=_HINT)
     root = paths.resolved(metadata.active_root)
-    home = paths.resolved(session.path.parent)
-    if paths.is_below(home, root) or paths.is_below(root, home):
-        raise DeniedError(f"{paths.show(root)} holds the sessions themselves", hint=_HINT)
+    overlap.refuse_home(root, session.path.parent, hint=_HINT)
     return root
 
 

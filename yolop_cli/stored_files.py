@@ -158,10 +158,19 @@ def _give(stream: reading.Stream, entry: Entry, use: Use) -> None:
     assert isinstance(entry, StoredEntry)
     chunks = stream(entry.path, entry.stored)
     content = Content(_Chunks(chunks), reading.size(entry.stored))
-    use(entry, content)
-    content.skip()
-    for _ in chunks:  # the hash is compared after the last one
-        raise StorageError(f"{paths.show(entry.path)} is longer than it was")
+    try:
+        use(entry, content)
+        content.skip()
+        for _ in chunks:  # the hash is compared after the last one
+            raise StorageError("it is longer than it was")
+    except StorageError as error:
+        if "path" in error.details:
+            raise
+        raise StorageError(
+            f"{paths.show(entry.path)}: {error.message}",
+            hint=error.hint,
+            details={**error.details, "path": paths.to_json(entry.path)},
+        ) from None
 
 
 class _Chunks:

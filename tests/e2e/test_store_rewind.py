@@ -93,6 +93,11 @@ def test_a_root_that_holds_the_sessions_is_refused(tmp_path: Path) -> None:
     assert made["workspace"]["available"] is False
     assert "sessions" in made["workspace"]["reason"]
     assert not (box.root / ".cogitator").exists()
+    for root in (box.root, box.sessions, box.session):
+        for words in (("create",), ("restore", "latest")):
+            ran = box.cli("snapshot", *words, "--root", root, session=False, code=7)
+            assert "holds the sessions" in ran.said
+    assert not (box.root / ".cogitator").exists()
 
 
 def test_a_session_that_owns_its_worktree_keeps_using_git(ready: Sandbox) -> None:
@@ -267,8 +272,11 @@ def test_another_session_at_work_around_the_root_is_busy_and_never_forced(
     other.mkdir(mode=0o700)
     box.private(other / "workspace.json", json.dumps({"active_root": str(root)}))
     token = box.plan(names[1], None)["token"]
+    restore = ("snapshot", "restore", box.snapshots()[0], "--root", box.worktree, "--json")
     with holders.flock(box.sessions / ".locks" / OTHER_SID):
         assert OTHER_SID in box.cli("rewind", "apply", token, "--force", "--json", code=6).error["message"]
+        for words in (restore, (*restore, "--force")):
+            assert OTHER_SID in box.cli(*words, session=False, code=6).error["message"]
         assert box.state() == states[3]
     box.apply(token)
     assert box.state() == states[1]

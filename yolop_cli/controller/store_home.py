@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from yolop_cli import paths, session_store
+from yolop_cli import session_store
 from yolop_cli.controller.homes import AGAIN, FilesPlan, Ready
 from yolop_cli.controller.writing import Held, drop
-from yolop_cli.errors import BusyError, DeniedError, RefusedError, StaleError, YolopError
+from yolop_cli.errors import DeniedError, RefusedError, StaleError, YolopError
 from yolop_cli.ownership import owned_checkout
-from yolop_cli.session import lock, workspace
-from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.find import sessions_in
+from yolop_cli.session import overlap
 from yolop_cli.session.restore_file import Planned, Stored, WaitingRestore
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.plan import Kept
@@ -60,15 +58,9 @@ class StoreHome:
 
     def at_work(self) -> tuple[Writer, ...]:
         """See ``Home``. Two sessions overlap when the root of one holds that of the other."""
-        root = self.root
-        for other in sessions_in(self.one.session.path.parent):
-            if other.id != self.one.session.id and lock.is_held(other) and _works_around(other, root):
-                raise BusyError(
-                    f"another session is at work in {paths.show(root)}: {other.id}",
-                    hint="wait for it to end, then apply again",
-                    details={"session_id": other.id},
-                )
-        return writers(root)
+        one = self.one
+        overlap.refuse_at_work(self.root, one.session.path.parent, but=one.session)
+        return writers(self.root)
 
     def ready(self, waiting: WaitingRestore) -> Ready:
         """See ``Home``."""
@@ -130,15 +122,6 @@ class StoreHome:
             return session_store.of_restore(store, one.session, files)
         assert waiting.checkpoint_id is not None
         return session_store.of_checkpoint(store, one.session, waiting.checkpoint_id, files)
-
-
-def _works_around(session: SessionDirectory, root: Path) -> bool:
-    metadata = workspace.read_or_empty(session.workspace)
-    places = [metadata.active_root, metadata.worktree.path if metadata.worktree else None]
-    return any(
-        paths.is_below(place, root) or paths.is_below(root, place)
-        for place in (paths.resolved(each) for each in places if each is not None and each.is_absolute())
-    )
 
 
 def _stored(files: object) -> Stored:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from yolop_cli import files, paths
@@ -20,7 +20,7 @@ def extract(entries: Sequence[Entry], source: Source, destination: Path) -> list
     """Write the entries below ``destination`` (made when missing); the paths written.
 
     Raises ``DeniedError`` before anything is written when a path exists there or is unsafe, ``StorageError``
-    when the file system fails; what was written until then stays.
+    when the file system fails or a content is damaged; what was written whole until then stays.
     """
     top = os.fsencode(destination)
     unsafe = [entry.path for entry in entries if not paths.is_safe(entry.path)]
@@ -34,12 +34,34 @@ def extract(entries: Sequence[Entry], source: Source, destination: Path) -> list
             hint="extract into an empty directory",
             details={"paths": [paths.to_json(path) for path in unsafe or there]},
         )
+    begun: list[bytes] = []
+
+    def write(entry: Entry, content: Content) -> None:
+        begun.append(entry.path)
+        _write(top, entry, content)
+
     try:
         destination.mkdir(parents=True, exist_ok=True)
-        source(list(entries), lambda entry, content: _write(top, entry, content))
+        source(list(entries), write)
     except OSError as error:
-        raise StorageError(f"cannot write below {destination}: {os_reason(error)}") from None
-    return [entry.path for entry in entries]
+        raise _stopped(f"cannot write below {destination}: {os_reason(error)}", top, begun) from None
+    except StorageError as error:
+        raise _stopped(error.message, top, begun, error) from None
+    return begun
+
+
+def _stopped(message: str, top: bytes, begun: list[bytes], error: StorageError | None = None) -> StorageError:
+    """The failure, once the file that was being written is gone again: no part of one stays."""
+    if begun:
+        with suppress(OSError), _parent(top, begun[-1]) as (fd, name):
+            os.unlink(name, dir_fd=fd)
+    whole = max(0, len(begun) - 1)
+    state = f"{whole} {'file' if whole == 1 else 'files'} had been written, whole"
+    return StorageError(
+        f"{message}; {state}",
+        hint=error.hint if error is not None else None,
+        details={**(error.details if error is not None else {}), "state": state},
+    )
 
 
 def _write(top: bytes, entry: Entry, content: Content) -> None:
