@@ -282,6 +282,18 @@ def test_another_session_at_work_around_the_root_is_busy_and_never_forced(
     assert box.state() == states[1]
 
 
+def test_without_its_safety_snapshot_a_prepared_rewind_is_stale(
+    three: tuple[PlainBox, list[str], list[State]],
+) -> None:
+    box, names, states = three
+    plan = box.plan(names[1], None)
+    box.cli("snapshot", "delete", plan["recovery"]["snapshot_id"], "--root", box.worktree, session=False)
+    refused = box.cli("rewind", "apply", plan["token"], "--json", code=8)
+    assert "preview" in refused.error["hint"] and box.state() == states[3]
+    box.apply(box.plan(names[1], None)["token"])
+    assert box.state() == states[1]
+
+
 def test_two_sessions_share_one_root(three: tuple[PlainBox, list[str], list[State]]) -> None:
     box, names, states = three
     first = box.sid

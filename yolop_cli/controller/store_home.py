@@ -105,8 +105,10 @@ class StoreHome:
 
     def _both(self, store: Store, waiting: WaitingRestore) -> tuple[Manifest, Manifest]:
         """The snapshots a prepared restore leads to and from."""
-        target = self._believed(store, waiting, _recorded(_stored(waiting.target)))
         recovery = _recorded(_stored(waiting.recovery))
+        if not snapshots.exists(store, recovery.id):
+            raise StaleError(f"the recovery snapshot is gone: {recovery.id}", hint=AGAIN)
+        target = self._believed(store, waiting, _recorded(_stored(waiting.target)))
         return target, session_store.of_restore(store, self.one.session, recovery)
 
     def _believed(self, store: Store, waiting: WaitingRestore, files: FileSnapshot) -> Manifest:
