@@ -121,6 +121,8 @@ def repaired(plan: RepairPlan, *, applied: bool) -> dict[str, Any]:
         "modes": [paths.to_json(path) for path in plan.modes],
         "incomplete": list(plan.incomplete),
         "unreadable": list(plan.unreadable),
+        "config": plan.config,
+        "by_hand": list(plan.by_hand),
     }
 
 

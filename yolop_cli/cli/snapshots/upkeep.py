@@ -152,7 +152,7 @@ def repair(invocation: Invocation, root: str | None, apply: bool) -> int:
     """Mend the store from the files that are still in the directory.
 
     Damaged packs are kept in damaged/. Without --apply only the plan is shown, and the exit status is 1
-    when there is something to do. Also 1 when snapshots stay incomplete.
+    when there is something to do. Also 1 when something stays damaged.
     """
     screen = invocation.screen
     with store_of(invocation, root) as store:
@@ -166,15 +166,20 @@ def repair(invocation: Invocation, root: str | None, apply: bool) -> int:
             screen.line(f"set aside\t{name.decode()}")
         for path in plan.modes:
             screen.line(f"close to others\t{text.path(path)}")
+        if plan.config:
+            screen.line("write again\tconfig.json")
         for each in plan.incomplete:
             screen.line(f"stays incomplete\t{each}")
+        for words in plan.by_hand:
+            screen.line(f"cannot be mended here\t{text.clean(words)}")
         if not plan.is_needed:
-            screen.line("nothing to do")
+            left = plan.incomplete or plan.by_hand
+            screen.line("nothing more can be mended from the files" if left else "nothing to do")
         elif not apply:
             screen.line("nothing was changed; --apply carries this out")
 
     screen.result(document.repaired(plan, applied=apply), render)
-    return 1 if (plan.is_needed and not apply) or plan.incomplete or plan.unreadable else 0
+    return 1 if (plan.is_needed and not apply) or plan.incomplete or plan.by_hand else 0
 
 
 @command(snapshot, "copy", session=True, examples=["yolop-cli snapshot copy latest --to ~/elsewhere"])

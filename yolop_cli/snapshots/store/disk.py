@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -123,13 +124,34 @@ def remove_quietly(name: bytes, at: int) -> None:
 
 
 def read_file(name: bytes, at: int) -> bytes | None:
-    """The whole of a small file of the store, or None when there is none."""
+    """The whole of a small file of the store, or None when there is none.
+
+    Anything else of that name (a directory, a link, a pipe) is an ``OSError`` that names it.
+    """
     try:
         fd = open_file(name, at)
     except FileNotFoundError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a file", name)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
+
+
+def foreign(name: bytes, at: int) -> str | None:
+    """What is there in the place of a file of the store, in words; None when it is a file or nothing."""
+    try:
+        mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
+    except OSError:
+        return None
+    if stat.S_ISREG(mode):
+        return None
+    return (
+        "a directory" if stat.S_ISDIR(mode) else "a symbolic link" if stat.S_ISLNK(mode) else "a special file"
+    )
 
 
 def replace_file(name: bytes, at: int, data: bytes, scratch: int, *, durable: bool = True) -> None:

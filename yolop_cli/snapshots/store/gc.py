@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, replace
 
 from yolop_cli.snapshots.store import disk, locks
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.layout import TMP, Store
 from yolop_cli.snapshots.store.manifest import load_all
 from yolop_cli.snapshots.store.packs import DamagedError, Location, Packs, PackWriter, names, table
 from yolop_cli.snapshots.store.reach import Reach
@@ -120,7 +120,7 @@ def leftovers(store: Store) -> int:
 
 
 def _leftovers(store: Store) -> list[bytes]:
-    return sorted(raw for raw in map(os.fsencode, os.listdir(store.tmp)) if _TEMPORARY.match(raw))
+    return sorted(raw for raw in map(os.fsencode, store.names(TMP)) if _TEMPORARY.match(raw))
 
 
 def _sweep(store: Store, packs: Packs, plan: GcPlan) -> None:

@@ -1,6 +1,6 @@
 """Where the store keeps what: ``<root>/.cogitator/checkpoints`` and the directories in it.
 
-    config.json       format version and workspace id, written once
+    config.json       format version and workspace id, written once (see identity.py)
     manifests/        one JSON file a snapshot
     packs/            contents and listings, many to a file (see packs.py)
     locks/            gc.lock, workspace.lock and the markers of those at work (see locks.py)
@@ -15,9 +15,7 @@ symbolic link.
 from __future__ import annotations
 
 import os
-import re
 import secrets
-import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -25,41 +23,93 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from yolop_cli import strict_json
 from yolop_cli.errors import DeniedError, NotFoundError, StorageError, UsageError
 from yolop_cli.paths import resolved, show
-from yolop_cli.snapshots.store import disk
+from yolop_cli.snapshots.store import disk, identity
+from yolop_cli.snapshots.store.identity import FORMAT, command, is_snapshot_id, is_workspace_id
 
-FORMAT = 1
+__all__ = [
+    "FORMAT",
+    "LOCKS",
+    "MANIFESTS",
+    "PACKS",
+    "TMP",
+    "Parts",
+    "Store",
+    "advise",
+    "command",
+    "has_store",
+    "is_snapshot_id",
+    "is_workspace_id",
+    "keep_identity",
+    "new_snapshot_id",
+    "no_snapshots",
+    "not_ours",
+    "opened",
+]
+
 HOME = b".cogitator"
-_PARTS = (b"manifests", b"packs", b"locks", b"tmp")
-CONFIG = b"config.json"
-_SNAPSHOT = re.compile(r"snap_[0-9a-f]{24}\Z")
-_WORKSPACE = re.compile(r"ws_[0-9a-f]{32}\Z")
+MANIFESTS, PACKS, LOCKS, TMP = b"manifests", b"packs", b"locks", b"tmp"
+_PARTS = (MANIFESTS, PACKS, LOCKS, TMP)
+
+
+class Parts:
+    """The directories of a store. One that is absent (backups leave out empty ones) is made when needed."""
+
+    def __init__(self, base: int, root: Path, stack: ExitStack):
+        self._base, self._root, self._stack = base, root, stack
+        self._open: dict[bytes, int] = {}
+
+    def present(self, name: bytes) -> int | None:
+        """The directory as it is, or None when it is absent."""
+        if name not in self._open:
+            try:
+                self._open[name] = _enter(name, self._base, self._root, self._stack, create=False)
+            except FileNotFoundError:
+                return None
+        return self._open[name]
+
+    def __contains__(self, name: bytes) -> bool:
+        return self.present(name) is not None
+
+    def __getitem__(self, name: bytes) -> int:
+        if name not in self:
+            self._open[name] = _enter(name, self._base, self._root, self._stack, create=True)
+        return self._open[name]
 
 
 @dataclass(frozen=True)
 class Store:
-    """An open store: its root and a descriptor for each of its directories."""
+    """An open store: its root and a descriptor for each of its directories.
+
+    Who only reads asks ``parts`` first whether a directory is there; the descriptors make what is absent.
+    """
 
     root: Path
     workspace_id: str
     root_fd: int
     base: int
-    manifests: int
-    packs: int
-    locks: int
-    tmp: int
+    parts: Parts
 
+    @property
+    def manifests(self) -> int:
+        return self.parts[MANIFESTS]
 
-def is_snapshot_id(text: str) -> bool:
-    """``snap_`` and 24 lowercase hex digits, the first twelve of them the time in milliseconds."""
-    return _SNAPSHOT.match(text) is not None
+    @property
+    def packs(self) -> int:
+        return self.parts[PACKS]
 
+    @property
+    def locks(self) -> int:
+        return self.parts[LOCKS]
 
-def is_workspace_id(text: str) -> bool:
-    """``ws_`` and 32 lowercase hex digits."""
-    return _WORKSPACE.match(text) is not None
+    @property
+    def tmp(self) -> int:
+        return self.parts[TMP]
+
+    def names(self, part: bytes) -> list[str]:
+        """What lies in one of the directories; nothing when it is absent."""
+        return os.listdir(self.parts[part]) if part in self.parts else []
 
 
 def new_snapshot_id() -> str:
@@ -69,7 +119,16 @@ def new_snapshot_id() -> str:
 
 def has_store(root: Path) -> bool:
     """Whether a directory has a store, without opening it. Raises ``OSError`` when that cannot be seen."""
-    return (root / ".cogitator" / "checkpoints" / "config.json").is_file()
+    home = root / ".cogitator" / "checkpoints"
+    try:
+        os.lstat(home / "config.json")
+        return True
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    try:
+        return bool(identity.manifest_ids(os.listdir(home / "manifests")))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 @contextmanager
@@ -83,13 +142,33 @@ def opened(root: Path, *, create: bool = False) -> Iterator[Store]:
     real = resolved(root)
     with ExitStack() as stack, disk.reporting(f"open the snapshots of {real}"):
         root_fd = _open_root(real, stack)
-        home = _enter(HOME, root_fd, real, stack, create=create)
-        base = _enter(b"checkpoints", home, real, stack, create=create)
-        parts = [_enter(name, base, real, stack, create=create) for name in _PARTS]
-        workspace_id = _workspace_id(base, parts[3], real, create=create)
-        store = Store(real, workspace_id, root_fd, base, *parts)
+        try:
+            home = _enter(HOME, root_fd, real, stack, create=create)
+            base = _enter(b"checkpoints", home, real, stack, create=create)
+        except FileNotFoundError:
+            raise no_snapshots(real) from None
+        parts = Parts(base, real, stack)
+        for name in _PARTS:
+            parts[name] if create else name in parts
+        workspace_id = _workspace_id(base, parts, real, create=create)
+        store = Store(real, workspace_id, root_fd, base, parts)
         stack.enter_context(_helpful(real))
         yield store
+
+
+def no_snapshots(root: Path) -> NotFoundError:
+    """The refusal where nothing was ever stored."""
+    return NotFoundError(
+        f"{root} has no snapshots",
+        hint=f"take one with `{command(root, 'create')}`",
+        details={"root": str(root)},
+    )
+
+
+def keep_identity(store: Store) -> None:
+    """Write ``config.json`` again when it is gone: before the manifests, where the id is too, change."""
+    if not identity.is_kept(store.base):
+        identity.keep(store.base, store.tmp, store.workspace_id)
 
 
 @contextmanager
@@ -110,8 +189,8 @@ def advise(error: StorageError, root: Path) -> None:
     error.details.setdefault("root", str(root))
     if error.hint is None:
         error.hint = (
-            f"`yolop-cli snapshot verify --root {shlex.quote(show(root))}` tells what is damaged, "
-            "`snapshot repair` mends it from the files still there"
+            f"`{command(root, 'verify')}` tells what is damaged, "
+            f"`{command(root, 'repair')}` mends it from the files still there"
         )
 
 
@@ -135,70 +214,34 @@ def _enter(name: bytes, at: int, root: Path, stack: ExitStack, *, create: bool) 
             pass
     try:
         fd = disk.open_directory(name, at)
-    except FileNotFoundError:
-        raise NotFoundError(
-            f"{root} has no snapshots",
-            hint="take one with `yolop-cli snapshot create`",
-            details={"root": str(root)},
-        ) from None
     except NotADirectoryError:  # also what O_NOFOLLOW says of a link to a directory
-        raise _not_ours(name, root, "it is a symbolic link or a file") from None
+        raise not_ours(name, root, "it is a symbolic link or a file") from None
     stack.callback(os.close, fd)
     status = os.fstat(fd)
     if os.geteuid() not in (0, status.st_uid):
-        raise _not_ours(name, root, "it belongs to another user")
+        raise not_ours(name, root, "it belongs to another user")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and name != HOME:
-        raise _not_ours(name, root, "others may write in it")
+        raise not_ours(name, root, "others may write in it")
     return fd
 
 
-def _not_ours(name: bytes, root: Path, why: str) -> DeniedError:
+def not_ours(
+    name: bytes, root: Path, why: str, hint: str = "or make it a directory of your own with mode 0700"
+) -> DeniedError:
+    """The refusal to use what lies in the place of a part of the store."""
     return DeniedError(
         f"the snapshot store of {root} is not usable: {name.decode()}: {why}",
-        hint="move it aside, or make it a directory of your own with mode 0700",
-        details={"root": str(root)},
+        hint=f"move it aside, {hint}",
+        details={"root": str(root), "path": name.decode()},
     )
 
 
-def _workspace_id(base: int, tmp: int, root: Path, *, create: bool) -> str:
-    data = disk.read_file(CONFIG, base)
-    if data is None and create:
-        _write_config(base, tmp)
-        data = disk.read_file(CONFIG, base)
-    if data is None:
-        raise NotFoundError(f"{root} has no snapshots", hint="take one with `yolop-cli snapshot create`")
-    try:
-        config = strict_json.loads(data)
-        version, workspace_id = config["format"], config["workspace_id"]
-    except (ValueError, KeyError, TypeError):
-        raise _bad_config(root) from None
-    if version != FORMAT:
-        raise StorageError(f"the store of {root} has format {version!r}, this program knows {FORMAT}")
-    if not (isinstance(workspace_id, str) and is_workspace_id(workspace_id)):
-        raise _bad_config(root)
-    return workspace_id
-
-
-def _bad_config(root: Path) -> StorageError:
-    return StorageError(
-        f"the store of {root} has a damaged config.json",
-        hint=f'write {{"format": {FORMAT}, "workspace_id": ID}} to it; each file in manifests/ has the ID',
-    )
-
-
-def _write_config(base: int, tmp: int) -> None:
-    # Linked, not renamed: of two processes that make the store at once, both go on with one workspace id.
-    config = {"format": FORMAT, "workspace_id": f"ws_{secrets.token_hex(16)}"}
-    for name, data in ((b".gitignore", b"*\n"), (CONFIG, strict_json.dumps(config) + b"\n")):
-        temporary = disk.temporary_name()
-        fd = disk.create(temporary, tmp)
-        try:
-            disk.write(fd, data)
-            disk.sync(fd)
-            disk.link(temporary, tmp, name, base)
-        except FileExistsError:
-            pass
-        finally:
-            os.close(fd)
-            disk.remove_quietly(temporary, tmp)
-    disk.sync(base)
+def _workspace_id(base: int, parts: Parts, root: Path, *, create: bool) -> str:
+    manifests = parts.present(MANIFESTS)
+    found = identity.read(base, manifests, root)
+    if create and (found is None or not identity.is_kept(base)):
+        identity.keep(base, parts[TMP], found or identity.new_workspace_id())
+        found = identity.read(base, manifests, root)
+    if found is None:
+        raise no_snapshots(root)
+    return found

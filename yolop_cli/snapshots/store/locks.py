@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from yolop_cli import clock, strict_json
 from yolop_cli.errors import BusyError
 from yolop_cli.snapshots.store import disk
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.layout import LOCKS, Store, not_ours
 
 GC_LOCK = b"gc.lock"
 WORKSPACE_LOCK = b"workspace.lock"
+GC_PATH = b"locks/" + GC_LOCK
 _LOCK_BELOW_ROOT = ".cogitator/checkpoints/locks/workspace.lock"
 _LOCKS = (GC_LOCK, WORKSPACE_LOCK)
 PATIENCE = 30.0  # seconds
@@ -113,10 +114,12 @@ def is_restoring(store: Store) -> bool:
 
 def somebody_works(store: Store) -> bool:
     """Whether a snapshot, a restore, a copy, a check or a collection goes on. Changes nothing."""
-    return any(not _is_free(raw, store) for raw in map(os.fsencode, os.listdir(store.locks)))
+    return any(not _is_free(raw, store) for raw in map(os.fsencode, store.names(LOCKS)))
 
 
 def _is_free(name: bytes, store: Store) -> bool:
+    if LOCKS not in store.parts:
+        return True
     try:
         fd = disk.open_file(name, store.locks)
     except OSError:
@@ -131,7 +134,7 @@ def _is_free(name: bytes, store: Store) -> bool:
 
 
 def _alive(store: Store) -> Iterator[str]:
-    for name in os.listdir(store.locks):
+    for name in store.names(LOCKS):
         raw = os.fsencode(name)
         if raw in _LOCKS:
             continue
@@ -151,7 +154,20 @@ def _alive(store: Store) -> Iterator[str]:
 
 def _open_lock(store: Store, name: bytes) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.open(name, flags, 0o600, dir_fd=store.locks)
+    at = store.locks
+    kind = disk.foreign(name, at)
+    if kind is not None:
+        why, hint = f"it is {kind}, not a lock", "a lock is made again when it is needed"
+        raise not_ours(b"locks/" + name, store.root, why, hint)
+    return os.open(name, flags, 0o600, dir_fd=at)
+
+
+def foreign(store: Store) -> Iterator[tuple[bytes, str]]:
+    """What is in the place of a lock and keeps everybody from working: its path in the store, what it is."""
+    for name in _LOCKS if LOCKS in store.parts else ():
+        kind = disk.foreign(name, store.locks)
+        if kind is not None:
+            yield b"locks/" + name, kind
 
 
 @contextmanager

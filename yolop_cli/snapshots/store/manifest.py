@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from yolop_cli import strict_json
-from yolop_cli.errors import NotFoundError, RefusedError, StorageError
-from yolop_cli.paths import from_json, to_json
+from yolop_cli.errors import NotFoundError, RefusedError, StorageError, os_reason
+from yolop_cli.paths import from_json, show, to_json
 from yolop_cli.snapshots.store import disk
-from yolop_cli.snapshots.store.layout import FORMAT, Store, is_snapshot_id, is_workspace_id
+from yolop_cli.snapshots.store.identity import (
+    FORMAT,
+    MANIFEST,
+    checksum,
+    command,
+    is_snapshot_id,
+    is_workspace_id,
+    manifest_ids,
+)
+from yolop_cli.snapshots.store.layout import MANIFESTS, Store, keep_identity, no_snapshots
 from yolop_cli.snapshots.store.trees import is_hash
 
-_SUFFIX = ".json"
 SNAPSHOT, SAFETY = "snapshot", "safety"
+HOME = ".cogitator/checkpoints"
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # this process is at fault, not the file
 
 
 @dataclass(frozen=True)
@@ -170,12 +181,13 @@ def from_document(document: Any) -> Manifest:
 
 def snapshot_ids(store: Store) -> list[str]:
     """The ids of all manifests, oldest first."""
-    names = (name.removesuffix(_SUFFIX) for name in os.listdir(store.manifests) if name.endswith(_SUFFIX))
-    return sorted(name for name in names if is_snapshot_id(name))
+    return manifest_ids(store.names(MANIFESTS))
 
 
 def exists(store: Store, snapshot_id: str) -> bool:
     """Whether there is a manifest of that id, without reading it."""
+    if MANIFESTS not in store.parts:
+        return False
     try:
         os.stat(_file(snapshot_id), dir_fd=store.manifests, follow_symlinks=False)
     except FileNotFoundError:
@@ -185,17 +197,17 @@ def exists(store: Store, snapshot_id: str) -> bool:
 
 def load(store: Store, snapshot_id: str) -> Manifest:
     """One snapshot by its full id. Raises ``NotFoundError``, or ``StorageError`` when it is damaged."""
-    data = disk.read_file(_file(snapshot_id), store.manifests) if is_snapshot_id(snapshot_id) else None
+    data = _read(store, snapshot_id) if is_snapshot_id(snapshot_id) else None
     if data is None:
         raise NotFoundError(
             f"there is no snapshot {snapshot_id}",
-            hint="see `yolop-cli snapshot list`",
+            hint=f"see `{command(store.root, 'list')}`",
             details={"snapshot_id": snapshot_id, "root": str(store.root)},
         )
     try:
         document = strict_json.loads(data)
-        checksum = document.pop("checksum", None) if isinstance(document, dict) else None
-        if checksum != _checksum(document):
+        said = document.pop("checksum", None) if isinstance(document, dict) else None
+        if said != checksum(document):
             raise ValueError("it does not match its checksum")
         manifest = from_document(document)
         if manifest.id != snapshot_id:
@@ -203,10 +215,49 @@ def load(store: Store, snapshot_id: str) -> Manifest:
     except ValueError as error:
         raise StorageError(
             f"the manifest of {snapshot_id} is damaged: {error}",
-            hint="its snapshot cannot be restored; remove it with `yolop-cli snapshot delete`",
-            details={"snapshot_id": snapshot_id},
+            hint=f"it cannot be restored; `{command(store.root, 'delete', snapshot_id)}` removes it",
+            details={"snapshot_id": snapshot_id, "path": path_of(snapshot_id)},
         ) from None
     return manifest
+
+
+def _read(store: Store, snapshot_id: str) -> bytes | None:
+    """The bytes of a manifest. What is in its place must not keep the other snapshots from going on."""
+    if MANIFESTS not in store.parts:
+        return None
+    try:
+        return disk.read_file(_file(snapshot_id), store.manifests)
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise
+        kind, path = disk.foreign(_file(snapshot_id), store.manifests), path_of(snapshot_id)
+        why = f"it is {kind}" if kind is not None else os_reason(error)
+        raise StorageError(
+            f"the manifest of {snapshot_id} cannot be read: {why}: {path}",
+            hint=cure_of(store, snapshot_id),
+            details={"snapshot_id": snapshot_id, "path": path},
+        ) from None
+
+
+def path_of(snapshot_id: str) -> str:
+    """Where its manifest is, below the store."""
+    return f"manifests/{snapshot_id}{MANIFEST}"
+
+
+def is_deletable(store: Store, snapshot_id: str) -> bool:
+    """Whether a manifest that cannot be read is best deleted: it is a file or a link, and it is damaged."""
+    try:
+        _read(store, snapshot_id)
+        return True
+    except StorageError:
+        return disk.foreign(_file(snapshot_id), store.manifests) == "a symbolic link"
+
+
+def cure_of(store: Store, snapshot_id: str) -> str:
+    """What to do about a manifest that cannot be read, in words."""
+    at = shlex.quote(show(store.root / HOME / path_of(snapshot_id)))
+    kind = disk.foreign(_file(snapshot_id), store.manifests)
+    return f"see who may read {at}" if kind is None else f"move {at} away: it is {kind}, not a manifest"
 
 
 def load_all(store: Store) -> tuple[list[Manifest], dict[str, str]]:
@@ -231,12 +282,13 @@ def find(store: Store, text: str) -> Manifest:
     when several begin so.
     """
     if text == "latest":
-        for manifest in load_all(store)[0]:
+        manifests, unreadable = load_all(store)
+        for manifest in manifests:
             if manifest.kind == SNAPSHOT:
                 return manifest
-        raise NotFoundError(
-            f"{store.root} has no snapshots", hint="take one with `yolop-cli snapshot create`"
-        )
+        if unreadable:
+            raise StorageError(f"{store.root} has no snapshot whose manifest can be read")
+        raise no_snapshots(store.root)
     return load(store, find_id(store, text))
 
 
@@ -256,13 +308,15 @@ def find_id(store: Store, text: str) -> str:
 def save(store: Store, manifest: Manifest) -> None:
     """Write a manifest durably. Everything it names must be durable already."""
     document = to_document(manifest)
-    document["checksum"] = _checksum(document)
+    document["checksum"] = checksum(document)
+    keep_identity(store)
     disk.replace_file(_file(manifest.id), store.manifests, strict_json.dumps(document) + b"\n", store.tmp)
 
 
 def delete(store: Store, snapshot_ids: Iterator[str] | tuple[str, ...]) -> list[str]:
     """Remove manifests durably; the ids that were there."""
     removed = []
+    keep_identity(store)
     for snapshot_id in snapshot_ids:
         try:
             disk.unlink(_file(snapshot_id), store.manifests)
@@ -280,13 +334,8 @@ def moved(manifest: Manifest, store: Store) -> Manifest:
     return replace(manifest, workspace_id=store.workspace_id, root=os.fsencode(store.root), origin=origin)
 
 
-def _checksum(document: Any) -> str:
-    # Excludes and skipped paths decide what a restore leaves alone: no bit of them may rot unseen.
-    return hashlib.sha256(strict_json.dumps(document)).hexdigest()
-
-
 def _file(snapshot_id: str) -> bytes:
-    return f"{snapshot_id}{_SUFFIX}".encode()
+    return f"{snapshot_id}{MANIFEST}".encode()
 
 
 def _text(value: Any) -> str:

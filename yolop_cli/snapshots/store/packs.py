@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from yolop_cli.errors import StorageError
 from yolop_cli.snapshots.store import disk
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.layout import PACKS, Store
 from yolop_cli.snapshots.store.trees import Entry, decode
 
 HEAD = b"YSTPACK1"
@@ -192,7 +192,7 @@ class _Stored:
 
 def names(store: Store) -> Iterator[bytes]:
     """The names in ``packs/`` that are names of packs."""
-    return (raw for raw in map(os.fsencode, os.listdir(store.packs)) if _NAME.match(raw))
+    return (raw for raw in map(os.fsencode, store.names(PACKS)) if _NAME.match(raw))
 
 
 def table(store: Store, name: bytes) -> dict[str, Location]:

@@ -15,13 +15,14 @@ from yolop_cli.errors import BusyError
 from yolop_cli.snapshots.store import disk, locks
 from yolop_cli.snapshots.store.contents import ContentReader
 from yolop_cli.snapshots.store.gc import rewrite
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.identity import is_kept
+from yolop_cli.snapshots.store.layout import Store, keep_identity
 from yolop_cli.snapshots.store.manifest import Manifest
 from yolop_cli.snapshots.store.packs import Packs, PackWriter
 from yolop_cli.snapshots.store.scan import Scope, walk
 from yolop_cli.snapshots.store.state import NOTHING
 from yolop_cli.snapshots.store.trees import encode
-from yolop_cli.snapshots.store.verify import Damage, affected, assess, open_to_others
+from yolop_cli.snapshots.store.verify import Damage, affected, assess, by_hand, open_to_others
 
 ASIDE = b"damaged"
 
@@ -38,16 +39,23 @@ class Lost:
 
 @dataclass(frozen=True)
 class RepairPlan:
-    """What can be mended and what cannot. ``aside`` are the packs to be set aside."""
+    """What can be mended and what cannot.
+
+    ``aside`` are the packs to be set aside, ``config`` says that ``config.json`` is gone and is written
+    again, ``by_hand`` says what else is wrong and what to do about it.
+    """
 
     lost: tuple[Lost, ...]
     aside: tuple[bytes, ...]
     modes: tuple[bytes, ...]
     unreadable: tuple[str, ...]
+    config: bool = False
+    by_hand: tuple[str, ...] = ()
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.aside or self.modes or any(item.source is not None for item in self.lost))
+        found = any(item.source is not None for item in self.lost)
+        return bool(self.aside or self.modes or self.config or found)
 
     @property
     def unrepaired(self) -> tuple[Lost, ...]:
@@ -111,12 +119,15 @@ def _plan(store: Store, packs: Packs, damage: Damage, present: _Present) -> Repa
     for digest in sorted(damage.objects):
         snapshots, path = affected(damage, digest)
         lost.append(Lost(digest, path, snapshots, present.source(digest, path)))
-    aside = {*damage.packs, *(packs.objects[digest].pack for digest in damage.damaged)}
+    files = (name for name in damage.packs if disk.foreign(name, store.packs) is None)
+    aside = {*files, *(packs.objects[digest].pack for digest in damage.damaged)}
     return RepairPlan(
         tuple(lost),
         tuple(sorted(aside)),
         tuple(path for path, _ in open_to_others(store)),
         tuple(sorted(damage.unreadable)),
+        not is_kept(store.base),
+        tuple(by_hand(store, damage)),
     )
 
 
@@ -125,6 +136,7 @@ def _carry_out(store: Store, packs: Packs, damage: Damage, plan: RepairPlan, pre
 
     A new pack can have the name of the one it replaces.
     """
+    keep_identity(store)
     _link_aside(store, plan.aside)
     written: set[bytes] = set()
     for name in plan.aside:

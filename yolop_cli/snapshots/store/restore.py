@@ -144,7 +144,7 @@ def restore(
 
 def interrupted(store: Store) -> Interrupted | None:
     """The restore that was cut off (or is going on, while the workspace lock is held), or None."""
-    data = disk.read_file(RESTORING, store.base)
+    data = None if disk.foreign(RESTORING, store.base) else disk.read_file(RESTORING, store.base)
     if data is None:
         return None
     try:
