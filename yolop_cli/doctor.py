@@ -25,6 +25,7 @@ from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
 from yolop_cli.session_snapshots import Share
 from yolop_cli.snapshots import refs, restore
+from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.checkout import Checkout
 from yolop_cli.snapshots.disk import STAGE_PREFIX
 from yolop_cli.timeline import compaction, log_check
@@ -158,7 +159,7 @@ def _store(
     if found is None:
         return
     for name, is_held in found.unneeded:
-        by_hand = f"yolop-cli snapshot delete {name} --root {paths.show(found.root)}"
+        by_hand = snapshots.command(found.root, "delete", name)
         message = f"no record names the snapshot {name} of {paths.show(found.root)}"
         finding = Finding("snapshot-without-record", message, fix=_FIX if is_held else by_hand)
         yield (
@@ -170,7 +171,8 @@ def _store(
         yield Ailment("session", Finding("leftover", message, fix=_FIX)), Cure("store", message, found.root)
     if found.interrupted is not None and (waiting is None or waiting.phase != "applying"):
         message = f"a restore in {paths.show(found.root)} was interrupted while it changed the files"
-        fix = f"yolop-cli snapshot restore {found.interrupted.safety_snapshot_id} puts them back"
+        undo = snapshots.command(found.root, "restore", found.interrupted.safety_snapshot_id)
+        fix = f"{undo} puts them back"
         yield Ailment("session", Finding("interrupted-restore", message, fix=fix)), None
 
 

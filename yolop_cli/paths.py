@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,16 @@ def to_json(path: bytes | Path) -> str | dict[str, str]:
 def show(path: bytes | str | Path) -> str:
     """A path for a message: as text, bytes that are not UTF-8 as ``\\xff``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def for_shell(path: bytes | str | Path) -> str:
+    """A path as a word to paste into a shell; what cannot be printed is written as ``$'\\ooo'``."""
+    raw = os.fsencode(path)
+    shown = show(raw)
+    if shown.encode() == raw and shown.isprintable():
+        return shlex.quote(shown)
+    plain = set(range(0x20, 0x7F)) - set(b"\\'")
+    return "$'" + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in raw) + "'"
 
 
 def from_json(value: Any) -> bytes | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -119,6 +123,90 @@ def test_the_patch_in_json_is_text(plain: Plain) -> None:
     plain.write("a.txt", b"\xe9\n")
     assert "+\\xe9\n" in plain.run("diff", made, "--patch")["patch"]
     plain.run("diff", made, "--patch", "--exit-code", code=1)
+
+
+# -- commands to paste
+
+
+def pasted(box: Sandbox, words: str, code: int = 0) -> bytes:
+    """What a shell somewhere else does with the first command between backquotes in ``words``."""
+    found = re.search(r"`yolop-cli ([^`]*)`", words)
+    assert found is not None, words
+    line = f"{shlex.quote(program.PROGRAM)} {found[1]}"
+    ran = subprocess.run(["bash", "-c", line], cwd="/", env=box.environment(), capture_output=True)
+    assert ran.returncode == code, (line, ran.stderr)
+    return ran.stdout
+
+
+@pytest.mark.parametrize("name", [b"plain", b"it's $a", b"n\xff\n'x\\", "é".encode()])
+def test_what_undoes_a_restore_can_be_pasted_anywhere(plain: Plain, name: bytes) -> None:
+    root = plain.root.parent / os.fsdecode(b"of " + name)
+    plain.root.rename(root)
+    plain.root = root
+    made = plain.snap()
+    plain.write("a.txt", "two\n")
+    words = said(plain, "restore", made)
+    assert (root / "a.txt").read_text() == "one\n"
+    pasted(plain.box, words.decode())
+    assert (root / "a.txt").read_text() == "two\n"
+
+
+def test_the_hints_of_failures_can_be_pasted_anywhere(plain: Plain) -> None:
+    error = plain.run("list", "--root", plain.root, code=0)
+    assert error["snapshots"] == []
+    pasted(plain.box, plain.run("show", "latest", code=3)["hint"])
+    made = plain.run("list")["snapshots"][0]["id"]
+    assert made.encode() in pasted(plain.box, plain.run("show", "snap_" + "0" * 24, code=3)["hint"])
+    (plain.home / "manifests" / f"{made}.json").write_bytes(b"{")
+    pasted(plain.box, plain.run("show", made, code=9)["hint"])
+    assert plain.run("list")["unreadable"] == []
+
+
+def test_what_ends_an_interrupted_restore_can_be_pasted_anywhere(plain: Plain) -> None:
+    made = plain.snap()
+    plain.write("a.txt", "two\n")
+    safety = plain.run("restore", made)["safety_snapshot_id"]
+    record = {"snapshot_id": made, "safety_snapshot_id": safety, "began_at": "2026-01-01T00:00:00Z"}
+    (plain.home / "restoring.json").write_text(json.dumps(record))
+    fix = plain.run("verify")["findings"][0]["fix"]
+    arguments = ["snapshot", "list", "--root", str(plain.root)]
+    ran = program.run(arguments, env=plain.box.environment(), cwd=plain.box.root)
+    assert f"`yolop-cli {fix}`".encode() in ran.err
+    pasted(plain.box, ran.err.decode())
+    assert (plain.root / "a.txt").read_text() == "two\n"
+    assert plain.run("list")["interrupted"] is None
+
+
+# -- repair
+
+
+def test_a_repair_names_what_it_cannot_mend_and_what_to_do(plain: Plain) -> None:
+    made = plain.snap()
+    (plain.home / "manifests" / f"{made}.json").write_bytes(b"{")
+    arguments = ["snapshot", "repair", "--root", str(plain.root), "--apply"]
+    ran = program.run(arguments, env=plain.box.environment(), cwd=plain.box.root)
+    program.check(ran, 1)
+    assert b"nothing to do" not in ran.out
+    assert made.encode() in ran.out
+    pasted(plain.box, ran.out.decode())
+    assert plain.run("repair")["by_hand"] == []
+    assert plain.run("verify")["ok"]
+
+
+@pytest.mark.parametrize("gone", ["tmp", "locks", "config.json"])
+def test_what_a_backup_left_out_does_not_hide_the_snapshots(plain: Plain, gone: str) -> None:
+    made = plain.snap()
+    was = plain.run("show", made)["snapshot"]["workspace_id"]
+    if gone == "config.json":
+        (plain.home / gone).unlink()
+    else:
+        shutil.rmtree(plain.home / gone)
+    assert [one["id"] for one in plain.run("list")["snapshots"]] == [made]
+    assert not (plain.home / gone).exists()
+    plain.write("a.txt", "two\n")
+    plain.run("restore", made)
+    assert plain.run("create")["workspace_id"] == was
+    assert plain.run("verify")["findings"] == []
 
 
 # -- failures

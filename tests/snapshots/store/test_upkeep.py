@@ -219,7 +219,9 @@ def test_the_retention_after_a_snapshot_never_fails_it(place: Place, monkeypatch
         failed = snapshots.prune_after(store, Retention(keep_last=1))
         assert (
             failed is not None
-            and failed.error == "no; some of them may be gone; `yolop-cli snapshot list` shows what is there"
+            and failed.error
+            == "no; some of them may be gone; "
+            f"`yolop-cli snapshot list --root {place.root}` shows what is there"
         )
 
 

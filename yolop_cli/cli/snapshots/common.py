@@ -115,10 +115,11 @@ def say_interrupted(screen: Screen, store: Store) -> None:
     """Warn of a restore that was cut off while it changed files; with --json ``list`` and ``verify`` tell."""
     record = snapshots.interrupted(store)
     if record is not None and not screen.as_json and not snapshots.is_restoring(store):
+        back = snapshots.command(store.root, "restore", record.safety_snapshot_id)
+        on = snapshots.command(store.root, "restore", record.snapshot_id)
         screen.warn(
             f"restoring {record.snapshot_id} was interrupted: some files are its, some are as they were "
-            f"before. `yolop-cli snapshot restore {record.safety_snapshot_id}` puts them back, "
-            f"`yolop-cli snapshot restore {record.snapshot_id}` finishes it"
+            f"before. `{back}` puts them back, `{on}` finishes it"
         )
 
 

@@ -284,7 +284,8 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
         verb = "would be " if dry_run else ""
         screen.line(f"{len(plan.restored)} {verb}restored, {len(plan.deleted)} {verb}deleted")
         if done.safety is not None:
-            screen.line(f"`yolop-cli snapshot restore {done.safety.id}` undoes this")
+            undo = snapshots.command(paths.resolved(where), "restore", done.safety.id)
+            screen.line(f"`{undo}` undoes this")
         document.say_pruned(screen, done.pruned)
 
     screen.result(document.restored(done), render)

@@ -14,7 +14,7 @@ from yolop_cli.snapshots.store.back import take_back
 from yolop_cli.snapshots.store.capture import create
 from yolop_cli.snapshots.store.differ import Difference, diff, entries
 from yolop_cli.snapshots.store.gc import GcPlan, collect, leftovers
-from yolop_cli.snapshots.store.layout import Store, has_store, is_snapshot_id, opened
+from yolop_cli.snapshots.store.layout import Store, command, has_store, is_snapshot_id, opened
 from yolop_cli.snapshots.store.locks import is_restoring
 from yolop_cli.snapshots.store.manifest import (
     SAFETY,
@@ -82,6 +82,7 @@ __all__ = [
     "Verified",
     "carry_out",
     "collect",
+    "command",
     "copy",
     "create",
     "delete",

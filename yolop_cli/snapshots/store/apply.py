@@ -216,6 +216,6 @@ def _type(entry: Entry | None) -> str | None:
 def _stale(path: bytes) -> StaleError:
     return StaleError(
         f"{show(path)} changed since the plan was made",
-        hint="look at the plan again: snapshot restore --dry-run",
+        hint="look at the plan again with --dry-run",
         details={"path": to_json(path)},
     )

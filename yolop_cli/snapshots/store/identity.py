@@ -10,14 +10,13 @@ import hashlib
 import os
 import re
 import secrets
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from yolop_cli import strict_json
 from yolop_cli.errors import StorageError
-from yolop_cli.paths import show
+from yolop_cli.paths import for_shell
 from yolop_cli.snapshots.store import disk
 
 FORMAT = 1
@@ -44,7 +43,7 @@ def new_workspace_id() -> str:
 
 def command(root: Path, verb: str, *words: str) -> str:
     """A ``yolop-cli snapshot`` command that means the directory ``root`` wherever it is typed."""
-    return " ".join(("yolop-cli snapshot", verb, *words, "--root", shlex.quote(show(root))))
+    return " ".join(("yolop-cli snapshot", verb, *words, "--root", for_shell(root)))
 
 
 def checksum(document: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import Any
 
 from yolop_cli import strict_json
 from yolop_cli.errors import NotFoundError, RefusedError, StorageError, os_reason
-from yolop_cli.paths import from_json, show, to_json
+from yolop_cli.paths import for_shell, from_json, to_json
 from yolop_cli.snapshots.store import disk
 from yolop_cli.snapshots.store.identity import (
     FORMAT,
@@ -255,7 +254,7 @@ def is_deletable(store: Store, snapshot_id: str) -> bool:
 
 def cure_of(store: Store, snapshot_id: str) -> str:
     """What to do about a manifest that cannot be read, in words."""
-    at = shlex.quote(show(store.root / HOME / path_of(snapshot_id)))
+    at = for_shell(store.root / HOME / path_of(snapshot_id))
     kind = disk.foreign(_file(snapshot_id), store.manifests)
     return f"see who may read {at}" if kind is None else f"move {at} away: it is {kind}, not a manifest"
 

@@ -16,7 +16,7 @@ from yolop_cli.errors import BusyError, StaleError, StorageError, YolopError, os
 from yolop_cli.snapshots.store import apply, disk, locks, manifest, stage, state, way_back
 from yolop_cli.snapshots.store.capture import Capture, capturing, commit
 from yolop_cli.snapshots.store.excludes import matcher
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.layout import Store, command
 from yolop_cli.snapshots.store.manifest import SAFETY, Label, Manifest
 from yolop_cli.snapshots.store.packs import Packs
 from yolop_cli.snapshots.store.plan import RestorePlan, compare
@@ -230,7 +230,7 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Inte
         left = "the files are a mixture"
         raise StorageError(
             f"the restore failed ({why}) and could not be undone ({_words(error)}): {left}",
-            hint=f"put them back with `yolop-cli snapshot restore {safety.id}`",
+            hint=f"put them back with `{command(store.root, 'restore', safety.id)}`",
             details={"safety_snapshot_id": safety.id, "state": left},
         ) from cause
     if isinstance(cause, Exception) and not isinstance(cause, StaleError):
@@ -253,7 +253,7 @@ def _finish(store: Store, plan: RestorePlan) -> None:
         left = "the files are restored"
         raise StorageError(
             f"{left}, but {RESTORING.decode()} could not be removed: {os_reason(error)}",
-            hint=f"remove it, or repeat `yolop-cli snapshot restore {plan.snapshot_id}`",
+            hint=f"remove it, or repeat `{command(store.root, 'restore', plan.snapshot_id)}`",
             details={"state": left},
         ) from error
 

@@ -10,12 +10,10 @@ from datetime import UTC, datetime
 from yolop_cli.errors import RefusedError, YolopError
 from yolop_cli.snapshots.store import disk, locks, manifest
 from yolop_cli.snapshots.store.gc import GcPlan, collect
-from yolop_cli.snapshots.store.layout import Store
+from yolop_cli.snapshots.store.layout import Store, command
 from yolop_cli.snapshots.store.manifest import Manifest, load_all
 from yolop_cli.snapshots.store.restore import interrupted
 from yolop_cli.snapshots.store.settings import GRACE, Retention
-
-_SOME = "some of them may be gone; `yolop-cli snapshot list` shows what is there"
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def prune(
 
     Raises ``BusyError`` while a restore changes the files, ``StorageError``.
     """
-    with disk.reporting("prune the snapshots", _SOME):
+    with disk.reporting("prune the snapshots", _some(store)):
         with nullcontext() if dry_run else locks.reading_files(store):  # no restore begins to need one
             manifests, _ = load_all(store)
             going = plan_prune(manifests, retention, {*protect, *_needed(store)})
@@ -95,7 +93,7 @@ def delete(store: Store, snapshot_ids: tuple[str, ...], grace: float = GRACE) ->
     Raises ``NotFoundError`` when one is not there, ``RefusedError`` when one is needed to undo an
     interrupted restore, ``BusyError`` while a restore changes the files; nothing is deleted then.
     """
-    with disk.reporting("delete the snapshots", _SOME):
+    with disk.reporting("delete the snapshots", _some(store)):
         with locks.reading_files(store):  # no restore begins to need one
             for snapshot_id in snapshot_ids:
                 if not manifest.exists(store, snapshot_id):
@@ -103,11 +101,15 @@ def delete(store: Store, snapshot_ids: tuple[str, ...], grace: float = GRACE) ->
                 if snapshot_id in _needed(store):
                     raise RefusedError(
                         f"{snapshot_id} is needed to undo the restore that was interrupted",
-                        hint=f"first put the files back with `yolop-cli snapshot restore {snapshot_id}`",
+                        hint=f"first put the files back with `{command(store.root, 'restore', snapshot_id)}`",
                     )
             deleted = tuple(manifest.delete(store, snapshot_ids))
         kept = tuple(reversed(manifest.snapshot_ids(store)))
         return Pruned(deleted, kept, collect(store, grace))
+
+
+def _some(store: Store) -> str:
+    return f"some of them may be gone; `{command(store.root, 'list')}` shows what is there"
 
 
 def _needed(store: Store) -> tuple[str, ...]:
