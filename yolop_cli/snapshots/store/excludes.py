@@ -45,6 +45,8 @@ def _fault(pattern: str) -> str | None:
         return "is empty"
     if pattern.startswith("#"):
         return "is a comment"
+    if {".", ".."} & set(pattern.removeprefix("!").split("/")):
+        return "matches nothing: patterns begin at the directory, and no path has . or .. in it"
     if _CLASS.search(pattern):
         return "has a named class, which is not supported here"
     try:

@@ -62,6 +62,10 @@ def load(root: Path) -> Settings:
         return Settings()
     try:
         return _settings(tomllib.loads(data.decode()))
+    except RecursionError:
+        raise UsageError(
+            f"{path} cannot be used: it is nested too deeply", details={"path": str(path)}
+        ) from None
     except (ValueError, TypeError, UsageError) as error:
         raise UsageError(f"{path} cannot be used: {error}", details={"path": str(path)}) from None
 
