@@ -214,4 +214,10 @@ def _hint(error: OSError) -> str | None:
         return "free some space, then try again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "see who may write there, then try again"
+    if error.errno in (errno.EFBIG, errno.EMFILE, errno.ENFILE):
+        return "raise the limit of this process (ulimit), then try again"
+    if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT, errno.EISDIR, errno.EEXIST):
+        return "something changes the files meanwhile; when it has ended, try again"
+    if error.errno in (errno.EBUSY, errno.ETXTBSY):
+        return "see what uses or mounts it, then try again"
     return None
