@@ -34,7 +34,24 @@ def said(plain: Plain, *words: str) -> bytes:
 
 # -- patterns
 
-NONSENSE = ["[", "a[", "[]", "[z-a]", "!", "a\\", "", "  ", "/", "# a comment", "[[:digit:]]*"]
+NONSENSE = [
+    "[",
+    "a[",
+    "[]",
+    "[z-a]",
+    "!",
+    "a\\",
+    "",
+    "  ",
+    "/",
+    "# a comment",
+    "[[:digit:]]*",
+    "..",
+    "../x",
+    ".",
+    "./x",
+    "!../x",
+]
 
 
 @pytest.mark.parametrize("pattern", NONSENSE)
@@ -58,6 +75,11 @@ def test_so_it_is_in_the_settings_which_are_named(plain: Plain, pattern: str) ->
 @pytest.mark.parametrize("pattern", ["[a]", "\\[", "[^a].log", "**", "\\#x", "!keep", "a b", "dist/**", "é*"])
 def test_a_pattern_that_means_something_is_taken(plain: Plain, pattern: str) -> None:
     plain.snap("--exclude", pattern)
+
+
+def test_settings_that_are_nested_too_deeply_are_named(plain: Plain) -> None:
+    plain.write(".cogitator/checkpoints.toml", f"exclude={'[' * 3000}\n")
+    assert "checkpoints.toml cannot be used" in plain.run("create", code=2)["message"]
 
 
 def test_settings_that_cannot_be_read_are_named(plain: Plain) -> None:
@@ -123,6 +145,27 @@ def test_the_patch_in_json_is_text(plain: Plain) -> None:
     plain.write("a.txt", b"\xe9\n")
     assert "+\\xe9\n" in plain.run("diff", made, "--patch")["patch"]
     plain.run("diff", made, "--patch", "--exit-code", code=1)
+
+
+# -- which directory
+
+
+def test_sessions_that_share_a_directory_leave_no_doubt_about_it(plain: Plain) -> None:
+    box = plain.box
+    box.make_session(owned=False, root=plain.root)
+    second = box.session.with_name("session_" + "7" * 32)
+    shutil.copytree(box.session, second)
+
+    ran = program.run(["snapshot", "create", "--json"], env=box.environment(), cwd=plain.root)
+    program.check(ran, 0)
+    made = ran.json["id"]
+    assert [one["id"] for one in plain.run("list")["snapshots"]] == [made]
+
+
+def test_a_limit_of_the_process_is_not_called_damage(plain: Plain) -> None:
+    plain.write("big", os.urandom(3 << 20))
+    error = plain.ran("create", code=9, prefix=("bash", "-c", 'ulimit -f 1000; exec "$@"', "sh")).error
+    assert "ulimit" in error["hint"] and "verify" not in error["hint"]
 
 
 # -- commands to paste

@@ -13,8 +13,9 @@ from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.cli.snapshots import document
-from yolop_cli.errors import NotFoundError, UsageError
+from yolop_cli.errors import NotFoundError, RefusedError, UsageError
 from yolop_cli.session import workspace
+from yolop_cli.session.directory import open_directory
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store import Store
 
@@ -90,10 +91,23 @@ def root_of(invocation: Invocation, given: str | None) -> Path:
         if invocation.named is not None or invocation.places.environ.get("YOLOP_SESSION"):
             raise
         return invocation.places.here
+    except RefusedError as error:  # several sessions: which one does not matter when they share the root
+        root = _shared_root(invocation, error)
+        if root is None:
+            raise
+        return root
     root = workspace.read_or_empty(session.workspace).active_root
     if root is None:
         raise NotFoundError(f"{session.id} names no active root", hint="give the directory with --root")
     return root
+
+
+def _shared_root(invocation: Invocation, error: RefusedError) -> Path | None:
+    found = {
+        workspace.read_or_empty(open_directory(invocation.places.sessions / name).workspace).active_root
+        for name in error.details.get("sessions", ())
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 @contextmanager
