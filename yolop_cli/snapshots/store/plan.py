@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from yolop_cli.errors import DeniedError
 from yolop_cli.paths import ancestors, show, to_json
-from yolop_cli.snapshots.store import disk
+from yolop_cli.snapshots.store import disk, mounts
 from yolop_cli.snapshots.store.contents import UNREADABLE
 from yolop_cli.snapshots.store.excludes import ALWAYS, Matcher, excluded_at_any_level
 from yolop_cli.snapshots.store.layout import HOME, Store
@@ -92,6 +92,7 @@ def compare(
     denied = comparison.denied
     if excluded_here is not None:
         denied += _excluded(changes, excluded_here)
+    denied += _mounted(store, changes)
     opened = _opened(store, scan, changes, denied)
     _refuse(denied)
     touched = sum(1 for change in changes if change.before and change.before.type != DIRECTORY)
@@ -232,6 +233,13 @@ def _excluded(changes: tuple[Change, ...], match: Matcher) -> list[tuple[bytes, 
         for change in changes
         if excluded_at_any_level(change.path, DIRECTORY in _types(change), match)
     ]
+
+
+def _mounted(store: Store, changes: tuple[Change, ...]) -> list[tuple[bytes, str]]:
+    """What would have to go or give way although something is mounted there: the system refuses that."""
+    going = [change.path for change in changes if change.before is not None and change.change != MODE]
+    mounted = mounts.below(store.root) if going else ()
+    return [(path, "is a mount point") for path in going if path in mounted]
 
 
 def _types(change: Change) -> tuple[str, ...]:
