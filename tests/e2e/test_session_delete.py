@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -180,3 +181,23 @@ def test_symbolic_private_ref_does_not_take_a_branch_with_it(used: Sandbox) -> N
     used.git("symbolic-ref", f"refs/yolop/checkpoints/{SID}/cp_9_9", "refs/heads/main", at=used.repo)
     delete(used, "--yes")
     assert "refs/heads/main" in field.refs()
+
+
+def test_what_puts_half_restored_files_back_is_not_deleted_without_a_word(used: Sandbox) -> None:
+    used.plan(used.checkpoints()[0]["id"], "workspace")
+    waiting = json.loads((used.session / "restore.json").read_bytes())
+    used.private(used.session / "restore.json", json.dumps({**waiting, "phase": "applying"}))
+    refs = used.refs()
+    error = delete(used, "--yes", code=4)
+    assert f"rewind cancel -s {SID}" in error["hint"]
+    assert used.session.exists() and used.refs() == refs
+    delete(used, "--token", delete(used)["token"])
+    assert not used.session.exists()
+
+
+def test_after_a_cancel_nothing_is_in_the_way(used: Sandbox) -> None:
+    used.plan(used.checkpoints()[0]["id"], "workspace")
+    waiting = json.loads((used.session / "restore.json").read_bytes())
+    used.private(used.session / "restore.json", json.dumps({**waiting, "phase": "applying"}))
+    used.cli("rewind", "cancel")
+    delete(used, "--yes")

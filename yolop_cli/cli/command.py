@@ -46,6 +46,22 @@ class Invocation:
             self._say_interrupted(session, waiting)
         return session
 
+    def is_interrupted(self, session: SessionDirectory) -> bool:
+        """Whether a restore of a session was cut off while it changed the files, and took no effect."""
+        from yolop_cli.controller.writing import is_finished
+        from yolop_cli.timeline import file as timeline_file
+
+        try:
+            waiting = restore_file.read(session)
+            return (
+                waiting is not None
+                and waiting.phase == "applying"
+                and not lock.is_held(session)
+                and not is_finished(timeline_file.load(session), waiting)
+            )
+        except YolopError:
+            return False  # what is damaged can be deleted
+
     def _say_interrupted(self, session: SessionDirectory, waiting: restore_file.WaitingRestore) -> None:
         from yolop_cli.controller.writing import is_finished
         from yolop_cli.timeline import file as timeline_file

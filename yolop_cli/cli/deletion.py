@@ -11,7 +11,7 @@ from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.screen import Screen
 from yolop_cli.deletion import Deletion
-from yolop_cli.errors import UsageError
+from yolop_cli.errors import RefusedError, UsageError
 
 
 @command(
@@ -35,6 +35,12 @@ def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
     if token is not None and yes:
         raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
     session = invocation.session()
+    if yes and invocation.is_interrupted(session):
+        raise RefusedError(
+            f"a restore of {session.id} was interrupted half-way, and what puts the files back would go too",
+            hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; without --yes a preview gives "
+            "the token that deletes it all the same",
+        )
     if token is None and not yes:
         found = deletion.plan(invocation.git, invocation.places, session)
     else:
