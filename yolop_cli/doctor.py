@@ -140,8 +140,8 @@ def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | Non
         finding = Finding("leftover", message, fix=_FIX)
         yield Ailment(path.name, finding), Cure("leftover", "left behind", path)
     if usable is not None and timeline is not None:
-        for reference in _unnamed(git, session, usable, timeline, waiting):
-            yield None, Cure("ref", "no record names it", reference=reference)
+        for reference, tree in _unnamed(git, session, usable, timeline, waiting):
+            yield None, Cure("ref", f"no record names it; its tree is {tree}", reference=reference)
     yield from _store(session, waiting)
 
 
@@ -268,12 +268,13 @@ def _unnamed(
     checkout: Checkout,
     timeline: Timeline,
     waiting: WaitingRestore | None,
-) -> Iterator[str]:
-    """Refs of the session that no record, no waiting restore and no byte set aside names, and that hold
-    nothing of their own: the same files are kept by a ref that is named.
+) -> Iterator[tuple[str, str]]:
+    """Recovery refs of the session, each with its tree, that no record, no waiting restore and no byte set
+    aside names, and that hold nothing of their own: the same files are kept by a ref that is named.
 
-    A journal can lose its end without a trace, and then such a ref may hold the only copy of somebody's
-    files. Which of the two it is, is a decision, so all others stay.
+    A journal can lose its end without a trace, and a copy of a session can be older than the session: then
+    the ref of a checkpoint is all that is left of its turn, and a recovery ref may hold the only copy of
+    somebody's files. Which of the two it is, is a decision, so all others stay.
     """
     if timeline.health != "ok" or not timeline.state.nodes:
         return
@@ -294,8 +295,10 @@ def _unnamed(
     held = {there[reference] for reference in named if reference in there}
     for reference in sorted(set(there) - named):
         name = ids.reference_name(session.id, reference)
-        if name is not None and name.encode("ascii") not in kept and there[reference] in held:
-            yield reference
+        if name is None or not ids.is_recovery_name(name) or name.encode("ascii") in kept:
+            continue
+        if there[reference] in held:
+            yield reference, there[reference]
 
 
 def _set_aside(session: SessionDirectory) -> bytes:

@@ -27,7 +27,7 @@ class TestDoctor:
     def test_it_cures_what_needs_no_decision(self, ready: Sandbox) -> None:
         ready.cap()
         prefix = f"refs/yolop/checkpoints/{ready.sid}"
-        ready.git("update-ref", f"{prefix}/cp_90_9", "HEAD^{tree}")
+        ready.git("update-ref", f"{prefix}/recovery_90_9", "HEAD^{tree}")
         os.chmod(ready.timeline, 0o644)
         ready.timeline.write_bytes(ready.timeline.read_bytes()[:-1])
         leftovers = [
@@ -39,11 +39,13 @@ class TestDoctor:
         stage.mkdir()
         (stage / "0").write_bytes(b"staged")
         report = session_of(ready, code=1)
-        assert {"loose-mode", "no-final-newline", "leftover", "ref-without-record"} <= codes(report)
+        assert {"loose-mode", "no-final-newline", "leftover", "recovery-without-record"} <= codes(report)
         assert {one["kind"] for one in report["fixable"]} == {"mode", "line-feed", "leftover", "ref"}
         assert stage.exists() and leftovers[0].exists()
         report = session_of(ready, "--fix")
         assert report["findings"] == [] and report["fixable"] == [] and report["failed"] == []
+        (dropped,) = (one for one in report["fixed"] if one["kind"] == "ref")
+        assert dropped["what"].endswith(ready.git("rev-parse", "HEAD^{tree}").decode().strip())
         assert not stage.exists() and not any(path.exists() for path in leftovers)
         assert not (ready.session / "capture.git" / "work").exists()
         assert stat.S_IMODE(ready.timeline.stat().st_mode) == 0o600
@@ -128,6 +130,20 @@ class TestDoctor:
         ready.cli("doctor", ready.sid, "--fix", session=False, code=(0, 1))
         assert ready.refs() == before
         assert first in str(before) and second in str(before)
+
+    def test_the_ref_of_a_turn_stays_though_another_holds_the_same_files(self, ready: Sandbox) -> None:
+        """A turn after an undo begins with the files that the undone one began with."""
+        ready.cap("first")
+        whole = ready.timeline.read_bytes()
+        second = ready.cap("second")
+        before = ready.refs()
+        assert len(before) == 2 and len(set(before.values())) == 1
+        ready.private(ready.timeline, whole)
+        report = session_of(ready, "--fix", code=(0, 1))
+        assert "ref-without-record" in codes(report) and report["fixed"] == []
+        assert ready.refs() == before
+        ready.cli("timeline", "repair", "--strategy", "rebuild", "--apply")
+        assert ready.checkpoint(second)["workspace"]["tree"] in before.values()
 
     def test_refs_stay_while_they_may_be_all_that_is_left(self, ready: Sandbox) -> None:
         ready.cap()
