@@ -44,6 +44,13 @@ _PRIVATE_FILES = (
 
 def check_session(git: Git, session: SessionDirectory) -> Report:
     """Everything that can be said against a session's timeline. What cannot be read is a finding."""
+    try:
+        return _check(git, session)
+    except (StorageError, OSError) as error:
+        return Report(session.id, os.fsencode(session.timeline), "corrupt", 0, (unreadable(error),))
+
+
+def _check(git: Git, session: SessionDirectory) -> Report:
     path = os.fsencode(session.timeline)
     entries: list[Entry] = []
     try:
@@ -52,7 +59,7 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
     except NotFoundError:
         checked, is_there = check(()), False
     except StorageError as error:
-        return Report(session.id, path, "corrupt", 0, (unreadable(error),))
+        return Report(session.id, path, "corrupt", 0, (unreadable(error), *mode_findings(session)))
     found = list(checked.findings)
     found += _meaning(git, session, entries, whole=checked.status != "corrupt")
     state = fold(entry.record for entry in entries)
@@ -88,7 +95,7 @@ def evidence(git: Git, session: SessionDirectory) -> Evidence:
         facts.answers,
         facts.last_sequence,
         # A session with a private git directory has had its snapshots taken by this toolkit.
-        "raw" if session.capture.is_dir() else None,
+        "raw" if os.path.isdir(session.capture) else None,
         known,
     )
 

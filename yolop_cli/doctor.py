@@ -30,7 +30,7 @@ from yolop_cli.snapshots.disk import STAGE_PREFIX
 from yolop_cli.timeline import compaction, log_check
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.file import Timeline
-from yolop_cli.timeline.findings import Finding
+from yolop_cli.timeline.findings import Finding, unreadable
 from yolop_cli.timeline.records import CheckpointCreated, HeadMoved
 
 CureKind = Literal["mode", "line-feed", "leftover", "restore", "ref", "snapshot", "store"]
@@ -93,23 +93,28 @@ def examine(git: Git, session: SessionDirectory) -> Examination:
     ailments += [Ailment("compaction-checkpoints.jsonl", one) for one in found.findings]
     cures: list[Cure] = []
     busy = lock.is_held(session)
-    for ailment, cure in () if busy else _beside(git, session):
-        if ailment is not None:
-            ailments.append(ailment)
-        if cure is not None:
-            cures.append(cure)
+    try:
+        for ailment, cure in () if busy else _beside(git, session):
+            if ailment is not None:
+                ailments.append(ailment)
+            if cure is not None:
+                cures.append(cure)
+    except (YolopError, OSError) as error:
+        ailments.append(Ailment("session", unreadable(error)))
     return Examination(session, tuple(ailments), tuple(cures), busy)
 
 
 def treat(git: Git, session: SessionDirectory) -> Treated:
     """Cure what can be cured, seen again under the locks. Raises ``BusyError``, ``StorageError``."""
-    cured: list[Cure] = []
+    cured = list(_entered(session))
     failed: list[tuple[Cure, str]] = []
     with lock.held(session) as descriptors:
         held_git = git.keeping(descriptors)
-        for _, cure in list(_beside(held_git, session)):
-            if cure is None:
-                continue
+        try:
+            cures = [cure for _, cure in _beside(held_git, session) if cure is not None]
+        except OSError as error:
+            raise files.failed("read", session.path, error) from None
+        for cure in cures:
             try:
                 _cure(held_git, session, cure)
                 cured.append(cure)
@@ -118,6 +123,19 @@ def treat(git: Git, session: SessionDirectory) -> Treated:
             except OSError as error:
                 failed.append((cure, os_reason(error)))
     return Treated(tuple(cured), tuple(failed))
+
+
+def _entered(session: SessionDirectory) -> Iterator[Cure]:
+    """The mode of a directory that its owner cannot enter: until it is set neither lock nor file is there."""
+    if os.access(session.path, os.R_OK | os.W_OK | os.X_OK):
+        return
+    for path, mode, _ in mode_faults(session):
+        if path == session.path:
+            try:
+                _set_mode(path, mode)
+            except OSError as error:
+                raise files.failed("set the mode of", path, error) from None
+            yield Cure("mode", f"mode {mode:04o}", path, mode)
 
 
 def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | None, Cure | None]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import holders
+from tests.support import holders, program
 from tests.support.sandbox import OTHER_SID, Sandbox
 
 
@@ -201,6 +201,60 @@ class TestDoctor:
         assert [one["id"] for one in ran["sessions"]] == [box.sid, OTHER_SID]
         assert [bool(one["findings"]) for one in ran["sessions"]] == [False, True]
         assert "something is wrong" in box.cli("doctor", "--all", code=1, session=False, watch=False).text
+
+
+ALL = [
+    ("doctor", "--all"),
+    ("timeline", "validate", "--all"),
+    ("event", "validate", "--all"),
+    ("compaction", "validate", "--all"),
+]
+
+
+class TestNoSessionHidesAnother:
+    def two(self, box: Sandbox) -> Path:
+        box.make_timeline(1)
+        other = box.sessions / OTHER_SID
+        other.mkdir(mode=0o700)
+        box.private(other / "timeline.jsonl", box.timeline.read_bytes())
+        return other
+
+    def codes_of(self, box: Sandbox, *command: str, code: int | tuple[int, ...] = 1) -> list[set[str]]:
+        ran = box.cli(
+            *command, "--json", code=code, session=False, watch=False, prefix=program.UNPRIVILEGED
+        ).json
+        assert [one["id"] for one in ran["sessions"]] == [box.sid, OTHER_SID]
+        return [codes(one) for one in ran["sessions"]]
+
+    @pytest.mark.parametrize("command", ALL, ids=" ".join)
+    def test_an_event_log_that_is_none(self, box: Sandbox, command: tuple[str, ...]) -> None:
+        os.mkfifo(self.two(box) / "events.jsonl")
+        sound, other = self.codes_of(box, *command)
+        assert sound == set() and "unreadable-file" in other
+
+    @pytest.mark.parametrize("command", ALL[:2], ids=" ".join)
+    @pytest.mark.parametrize("key", ["repo_root", "path"])
+    def test_a_path_that_is_too_long(self, ready: Sandbox, command: tuple[str, ...], key: str) -> None:
+        self.two(ready)
+        metadata = json.loads((ready.session / "workspace.json").read_bytes())
+        (metadata if key == "repo_root" else metadata["worktree"])[key] = "/a" * 3000
+        ready.private(ready.session / "workspace.json", json.dumps(metadata))
+        first, other = self.codes_of(ready, *command, code=(0, 1))
+        assert first & {"snapshots-unreachable", "unreachable-worktree"} and other == set()
+        ready.cli("timeline", "repair", watch=False)
+        ready.cli("doctor", "--all", "--fix", code=(0, 1), session=False, watch=False)
+
+    @pytest.mark.parametrize("command", ALL, ids=" ".join)
+    def test_a_directory_that_cannot_be_entered(self, box: Sandbox, command: tuple[str, ...]) -> None:
+        other = self.two(box)
+        box.private(other / "events.jsonl", b"")
+        other.chmod(0)
+        sound, shut = self.codes_of(box, *command)
+        assert sound == set() and "unreadable-file" in shut
+        if command[0] == "doctor":
+            assert "loose-mode" in shut
+            assert self.codes_of(box, *command, "--fix", code=0) == [set(), set()]
+            assert stat.S_IMODE(other.stat().st_mode) == 0o700
 
 
 class TestEvents:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yolop_cli.errors import StorageError
+from yolop_cli import paths
+from yolop_cli.errors import YolopError, os_reason
 
 Severity = Literal["error", "warning"]
 Status = Literal["ok", "tail", "corrupt", "semantic"]
@@ -70,10 +71,14 @@ def passed(reports: Iterable[Report], *, strict: bool = False) -> bool:
     return not any(report.findings if strict else report.errors for report in reports)
 
 
-def unreadable(error: StorageError) -> Finding:
+def unreadable(error: YolopError | OSError) -> Finding:
     """The finding for a file that the system does not let us read."""
-    fix = error.hint or "look at the file's type, mode and owner"
-    return Finding("unreadable-file", error.message, fix=fix)
+    fix = "look at the file's type, mode and owner"
+    if isinstance(error, YolopError):
+        return Finding("unreadable-file", error.message, fix=error.hint or fix)
+    return Finding(
+        "unreadable-file", f"{paths.show(error.filename or 'a file')}: {os_reason(error)}", fix=fix
+    )
 
 
 def to_json(finding: Finding) -> dict[str, Any]:
