@@ -114,6 +114,29 @@ def test_records_that_do_not_fit_together(turns: Sandbox, what: str) -> None:
     assert codes.get(code) == RULES[code].severity, codes
 
 
+MENDED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a tree that is no id": lambda snapshot: snapshot.update(tree="--help"),
+    "a tree that is not there": lambda snapshot: snapshot.update(tree="ab" * 20),
+    "a user's ref": lambda snapshot: snapshot.update(reference="refs/heads/main"),
+    "another turn's ref": lambda snapshot: snapshot.update(
+        reference=snapshot["reference"].rpartition("/")[0] + "/cp_1_1"
+    ),
+    "another session's ref": lambda snapshot: snapshot.update(
+        reference=snapshot["reference"].replace("0001/", "0002/")
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MENDED)
+def test_a_damaged_snapshot_is_mended_from_the_ref_of_its_turn(turns: Sandbox, what: str) -> None:
+    sound = [json.loads(line) for line in turns.timeline.read_bytes().split(b"\n") if line]
+    records(turns, lambda lines: MENDED[what](lines[3]["snapshot"]))
+    assert "error" in found(turns).values()
+    turns.cli("timeline", "repair", "--apply", watch=False)
+    assert found(turns) == {}
+    assert [json.loads(line) for line in turns.timeline.read_bytes().split(b"\n") if line] == sound
+
+
 class TestRepository:
     def test_a_ref_that_is_gone(self, turns: Sandbox) -> None:
         turns.git("update-ref", "-d", f"refs/yolop/checkpoints/{turns.sid}/cp_1_1")

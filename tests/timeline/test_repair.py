@@ -26,6 +26,8 @@ LINES = healthy(12)
 SID = "session_00000000000070008000000000000001"
 NOW = "2026-02-02T00:00:00Z"
 TREE = "a" * 40
+OTHER = "b" * 40
+ELSEWHERE = "session_" + "9" * 32
 
 
 def plan_of(
@@ -466,6 +468,48 @@ class TestCorrections:
         assert plan_of(damaged, evidence=Evidence({"cp_11_2": TREE}, SID)).content == sound
         without = plan_of(sound.replace(b"aaaa", b"aaag", 1)).after.nodes["cp_11_2"].checkpoint
         assert without.snapshot is None and without.snapshot_error
+
+    @pytest.mark.parametrize(
+        ("tree", "name"),
+        [
+            (TREE, f"refs/yolop/checkpoints/{ELSEWHERE}/cp_11_2"),
+            (TREE, f"refs/yolop/checkpoints/{SID}/cp_1_1"),
+            (TREE, "refs/heads/main"),
+            (OTHER, f"refs/yolop/checkpoints/{ELSEWHERE}/cp_11_2"),
+            ("--help", None),
+            ("", None),
+            ("ab" * 20, None),
+            ("--help", "refs/heads/main"),
+        ],
+    )
+    def test_the_ref_of_a_turns_own_name_decides(self, tree: str, name: str | None) -> None:
+        reference = f"refs/yolop/checkpoints/{SID}/cp_11_2"
+        evidence = Evidence(
+            {"cp_1_1": OTHER, "cp_11_2": TREE}, SID, refs_known=True, not_trees=frozenset({"ab" * 20})
+        )
+        lines = list(LINES)
+        snapshots = [{"tree": TREE, "reference": reference}, {"tree": tree, "reference": name or reference}]
+        sound, damaged = (
+            data([*lines[:3], json.dumps(json.loads(lines[3]) | {"snapshot": one}).encode(), *lines[4:]])
+            for one in snapshots
+        )
+        assert plan_of(damaged, evidence=evidence).content == sound
+        assert not plan_of(sound, evidence=evidence).changes
+
+    def test_a_tree_and_a_ref_that_are_both_there_and_differ_are_left(self) -> None:
+        snapshot = {"tree": OTHER, "reference": f"refs/yolop/checkpoints/{SID}/cp_11_2"}
+        lines = list(LINES)
+        lines[3] = json.dumps(json.loads(lines[3]) | {"snapshot": snapshot}).encode()
+        assert not plan_of(data(lines), evidence=Evidence({"cp_11_2": TREE}, SID, refs_known=True)).changes
+
+    def test_a_ref_of_another_session_is_left_out_where_there_is_no_own(self) -> None:
+        snapshot = {"tree": TREE, "reference": f"refs/yolop/checkpoints/{ELSEWHERE}/cp_11_2"}
+        lines = list(LINES)
+        lines[3] = json.dumps(json.loads(lines[3]) | {"snapshot": snapshot}).encode()
+        assert not plan_of(data(lines)).changes  # the refs could not be read
+        plan = plan_of(data(lines), evidence=Evidence({}, SID, refs_known=True))
+        kept = plan.after.nodes["cp_11_2"].checkpoint.snapshot
+        assert kept is not None and (kept.tree, kept.reference) == (TREE, None)
 
 
 class TestRebuild:

@@ -215,15 +215,42 @@ class _Desk:
         session_id, reference = self.evidence.session_id, snapshot.reference
         known = ids.is_session_id(session_id) and ids.is_checkpoint_id(name)
         own = ids.reference(session_id, name) if known else ""
-        if reference is not None and one_letter_apart(reference, own):
+        held = self.evidence.references.get(name)
+        if held is not None and not self.evidence.is_tree(held):
+            held = None
+        is_anothers = reference is not None and reference != own and self._is_wrong(snapshot, held)
+        if reference is not None and (one_letter_apart(reference, own) or (is_anothers and held is not None)):
             self.put(slot, (key, "reference"), own, f"its ref is {own}")
         elif reference is not None and not ids.is_reference(reference):
             self.put(slot, (key, "reference"), None, "its ref is left out; the name of it was damaged")
-        held = self.evidence.references.get(name)
-        if held is not None and one_letter_apart(snapshot.tree, held):
+        elif is_anothers and self._is_foreign(reference):
+            self.put(slot, (key, "reference"), None, "its ref is left out; it is none of this session")
+        if held is not None and self._is_damaged(snapshot.tree, held, is_anothers):
             self.put(slot, (key, "tree"), held, f"its tree is {held}, as its ref says")
         elif not ids.is_object_id(snapshot.tree):
             self._without_snapshot(slot)
+
+    def _is_wrong(self, snapshot: Snapshot, held: str | None) -> bool:
+        """Whether a ref that is not the checkpoint's own is damage: a foreign one, one that holds another
+        tree than the record names, or one in the place of the own ref with that tree."""
+        tree = snapshot.tree
+        name = ids.reference_name(self.evidence.session_id, snapshot.reference or "")
+        return name is None or held == tree or self.evidence.references.get(name, tree) != tree
+
+    def _is_foreign(self, reference: str | None) -> bool:
+        """Whether a ref is none of this session, in a session whose refs could be read."""
+        session_id = self.evidence.session_id
+        known = self.evidence.refs_known and reference is not None
+        return known and ids.reference_name(session_id, reference or "") is None
+
+    def _is_damaged(self, tree: str, held: str, is_anothers: bool) -> bool:
+        """Whether the tree that a record names gives way to the one that its own ref holds.
+
+        Where both are there and the record names its own ref, nothing tells which of them is right.
+        """
+        if tree == held:
+            return False
+        return is_anothers or one_letter_apart(tree, held) or not self.evidence.is_tree(tree)
 
     def _without_snapshot(self, slot: _Slot) -> None:
         """A record that names no tree holds no files; nothing tells which tree it was."""
