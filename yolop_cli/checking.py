@@ -116,8 +116,6 @@ def _not_trees(
 
     While a ref holds every tree of the journal, nothing is asked of git. Raises ``StorageError``.
     """
-    if not held:
-        return frozenset()
     named = {oid.decode("ascii") for oid in _TREE.findall(files.read_bytes(session.timeline) or b"")}
     if named <= set(held):
         return frozenset()

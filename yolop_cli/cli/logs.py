@@ -76,5 +76,10 @@ def validate_compaction(invocation: Invocation, chosen: Sequence[SessionDirector
 
 def _show(screen: Screen, heading: str, findings: Sequence[Finding]) -> None:
     screen.line(heading if findings else f"{heading}, sound")
+    told: set[str] = set()
     for finding in findings:
         screen.line(f"  {headline(screen, finding)}")
+        advice = finding.advice
+        if advice is not None and advice not in told:
+            told.add(advice)
+            screen.folded(f"      fix: {text.clean(advice)}", 11)

@@ -158,11 +158,21 @@ class _Desk:
                     self.put(slot, (key,), right, f"{key} is {right}, not {wrong}")
 
     def _bad_ids(self, named: Counter[str]) -> None:
+        """Ids that no ref can carry: the one name that others give a turn beginning there, or a new one."""
+        created = {record.id for _, record in self.of(CheckpointCreated)}
+        traces = dict.fromkeys([*named, *self.evidence.references])
         for number, (slot, record) in enumerate(self.of(CheckpointCreated), start=1):
             made = f"cp_{record.event_start}_{number}"
-            bad = not ids.is_checkpoint_id(record.id) and record.id not in named
-            if bad and one_letter_apart(record.id, made):
-                self.put(slot, ("id",), made, f"its id is {made}")
+            if ids.is_checkpoint_id(record.id):
+                continue
+            bad, start = record.id, record.event_start
+            told = [one for one in traces if one not in created and ids.event_start_of(one) == start]
+            name = told[0] if len(told) == 1 and bad not in named else made
+            if name in created:
+                continue
+            created.add(name)
+            self.put(slot, ("id",), name, f"its id is {name}")
+            self._rename(bad, name)
 
     def starts(self) -> None:
         """Starts that run against the order of the log, where the id carries one that does not."""
@@ -223,12 +233,15 @@ class _Desk:
             self.put(slot, (key, "reference"), own, f"its ref is {own}")
         elif reference is not None and not ids.is_reference(reference):
             self.put(slot, (key, "reference"), None, "its ref is left out; the name of it was damaged")
-        elif is_anothers and self._is_foreign(reference):
-            self.put(slot, (key, "reference"), None, "its ref is left out; it is none of this session")
+        elif is_anothers and self.evidence.refs_known:
+            reference = None
+            self.put(slot, (key, "reference"), None, "its ref is left out; it is not its own")
         if held is not None and self._is_damaged(snapshot.tree, held, is_anothers):
             self.put(slot, (key, "tree"), held, f"its tree is {held}, as its ref says")
         elif not ids.is_object_id(snapshot.tree):
-            self._without_snapshot(slot)
+            self._without_snapshot(slot, "the name of its tree was damaged")
+        elif reference is None and not self.evidence.is_tree(snapshot.tree):
+            self._without_snapshot(slot, "its tree is gone, and no ref keeps one")
 
     def _is_wrong(self, snapshot: Snapshot, held: str | None) -> bool:
         """Whether a ref that is not the checkpoint's own is damage: a foreign one, one that holds another
@@ -236,12 +249,6 @@ class _Desk:
         tree = snapshot.tree
         name = ids.reference_name(self.evidence.session_id, snapshot.reference or "")
         return name is None or held == tree or self.evidence.references.get(name, tree) != tree
-
-    def _is_foreign(self, reference: str | None) -> bool:
-        """Whether a ref is none of this session, in a session whose refs could be read."""
-        session_id = self.evidence.session_id
-        known = self.evidence.refs_known and reference is not None
-        return known and ids.reference_name(session_id, reference or "") is None
 
     def _is_damaged(self, tree: str, held: str, is_anothers: bool) -> bool:
         """Whether the tree that a record names gives way to the one that its own ref holds.
@@ -252,7 +259,7 @@ class _Desk:
             return False
         return is_anothers or one_letter_apart(tree, held) or not self.evidence.is_tree(tree)
 
-    def _without_snapshot(self, slot: _Slot) -> None:
+    def _without_snapshot(self, slot: _Slot, why: str) -> None:
         """A record that names no tree holds no files; nothing tells which tree it was."""
         record = slot.chunk.record
         if isinstance(record, CheckpointCreated):
@@ -261,7 +268,7 @@ class _Desk:
             record = replace(record, redo_snapshot=None)
         if record is not None:
             slot.chunk = replace(slot.chunk, data=to_line(record) + b"\n", record=record)
-            slot.said.append("it is without files; the name of its tree was damaged")
+            slot.said.append(f"it is without files; {why}")
 
 
 def _fits(start: int, before: int, end: int | None, following: int | None) -> bool:
