@@ -496,6 +496,54 @@ class TestCorrections:
         assert plan_of(damaged, evidence=evidence).content == sound
         assert not plan_of(sound, evidence=evidence).changes
 
+    def test_a_start_inside_a_baseline_that_others_agree_with_moves_the_start(self) -> None:
+        def created(name: str, parent: str | None, start: int) -> bytes:
+            return record(
+                type="checkpoint_created",
+                id=name,
+                parent=parent,
+                prompt="",
+                event_start=start,
+                snapshot=None,
+                created_at=stamp(start),
+            )
+
+        def ended(name: str, end: int) -> bytes:
+            return record(
+                type="turn_completed",
+                checkpoint_id=name,
+                event_end=end,
+                success=True,
+                completed_at=stamp(end),
+            )
+
+        lines = [
+            record(type="initialized", baseline_end=40, created_at=stamp(0)),
+            created("cp_41_1", None, 41),
+            ended("cp_41_1", 42),
+            created("cp_3_2", "cp_41_1", 3),
+            ended("cp_3_2", 44),
+            created("cp_45_3", "cp_3_2", 45),
+            ended("cp_45_3", 46),
+        ]
+        plan = plan_of(data(lines))
+        assert [step.line for step in plan.steps] == [4]
+        assert plan.content == data(lines).replace(b'"event_start": 3,', b'"event_start": 43,')
+        assert plan.after.active_path == ("cp_41_1", "cp_3_2", "cp_45_3")
+
+    @pytest.mark.parametrize("start", [-5, -(2**31), 0])
+    @pytest.mark.parametrize("where", [1, 5, None])
+    def test_an_impossible_start_never_changes_the_baseline(self, start: int, where: int | None) -> None:
+        lines = list(LINES)
+        stray = json.loads(LINES[1]) | {"id": "cp_-5_77", "event_start": start, "parent": None}
+        lines.insert(len(lines) if where is None else where, json.dumps(stray).encode())
+        plan = plan_of(data(lines))
+        assert plan.content.startswith(LINES[0] + b"\n")
+        assert set(LINES) <= set(plan.content.split(b"\n"))
+        assert [one for one in problems(plan.content) if RULES[one.split(":")[0]].severity == "error"] == []
+        assert all(node.checkpoint.event_start > 0 for node in plan.after.nodes.values())
+        assert plan.after.baseline_end == 0
+
     def test_a_tree_and_a_ref_that_are_both_there_and_differ_are_left(self) -> None:
         snapshot = {"tree": OTHER, "reference": f"refs/yolop/checkpoints/{SID}/cp_11_2"}
         lines = list(LINES)

@@ -175,11 +175,17 @@ class _Desk:
             self._rename(bad, name)
 
     def starts(self) -> None:
-        """Starts that run against the order of the log, where the id carries one that does not."""
+        """Starts that run against the order of the log, where the id carries one that does not.
+
+        A start that no turn can have is right after what comes before: a negative one, or one inside a
+        baseline that ends where the first turn begins. One such record never changes the baseline.
+        """
         ends = {record.checkpoint_id: record.event_end for _, record in self.of(TurnCompleted)}
         turns = list(self.of(CheckpointCreated))
         baselines = [record.baseline_end for _, record in self.of(Initialized)]
-        before = max(baselines, default=-1) + 1
+        baseline = max(baselines, default=-1)
+        before = baseline + 1
+        lowest = before if turns and turns[0][1].event_start == before else min(before, 1)
         for index, (slot, record) in enumerate(turns):
             start, carried = record.event_start, ids.event_start_of(record.id)
             following = turns[index + 1][1].event_start if index + 1 < len(turns) else None
@@ -187,6 +193,9 @@ class _Desk:
             if carried is not None and not _fits(start, *limits) and _fits(carried, *limits):
                 self.put(slot, ("event_start",), carried, f"event_start is {carried}, as its id says")
                 start = carried
+            if start < lowest:
+                start = max(before, 1)
+                self.put(slot, ("event_start",), start, f"event_start is {start}, after what comes before it")
             before = max(before, start, ends.get(record.id, start - 1) + 1)
 
     def ends(self) -> None:
@@ -206,8 +215,8 @@ class _Desk:
                 wanted = max(latest if latest is not None else start, start - 1)
                 self.put(slot, ("event_end",), wanted, f"event_end is {wanted}, before the next turn begins")
         for first, initialized in self.of(Initialized):
-            if ordered and initialized.baseline_end >= ordered[0]:
-                wanted = ordered[0] - 1
+            wanted = ordered[0] - 1 if ordered else -1
+            if 0 <= wanted < initialized.baseline_end:
                 self.put(first, ("baseline_end",), wanted, f"baseline_end is {wanted}, before the first turn")
 
     def snapshots(self) -> None:

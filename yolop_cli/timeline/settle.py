@@ -254,7 +254,7 @@ class _Walk:
         """The baseline, when the record of it is lost: it reaches to the first turn."""
         state = self.folding.state
         wanted = first.event_start - 1
-        if state.nodes or (state.baseline_end is not None and state.baseline_end >= wanted):
+        if wanted < 0 or state.nodes or (state.baseline_end is not None and state.baseline_end >= wanted):
             return
         if self.pieces or (state.baseline_end is None and wanted > 0):
             message = f"the conversation up to event {wanted} comes before the first turn"
