@@ -291,6 +291,13 @@ class TestLostRecords:
         assert (made.parent, made.prompt) == (original["parent"], original["prompt"])
         assert made.snapshot_error
 
+    def test_the_time_behind_a_block_of_nul_bytes_is_its_own(self) -> None:
+        line = LINES[3]
+        damaged = line[:120] + b"\0" * 50 + line[line.index(b'"snapshot"') + 5 :]
+        assert stamp(1).encode() in damaged and stamp(1) != stamp(0)
+        plan = plan_of(data([*LINES[:3], damaged, *LINES[4:]]))
+        assert plan.after.nodes["cp_11_2"].checkpoint.created_at == stamp(1)
+
     def test_a_parent_that_ends_too_early_is_not_believed(self) -> None:
         lines = healthy(24)
         index = next(number for number, line in enumerate(lines) if b'"id": "cp_221_23"' in line)
