@@ -6,8 +6,9 @@ Reads only: no lock is taken, no file is made.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Recovery
 from yolop_cli.snapshots import connectivity, refs
+from yolop_cli.snapshots.checkout import Checkout
 from yolop_cli.timeline import log, semantic
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding, Report, unreadable
@@ -32,6 +34,7 @@ from yolop_cli.timeline.validate import check
 
 _DOCUMENTS = (("workspace.json", "workspace"), ("restore.json", "restore"))
 _MOST_FAULTS = 3
+_TREE = re.compile(rb'"tree"\s*:\s*"([\x20-\x7e]*?)"')
 _PRIVATE_FILES = (
     "events.jsonl",
     "timeline.jsonl",
@@ -44,6 +47,13 @@ _PRIVATE_FILES = (
 
 def check_session(git: Git, session: SessionDirectory) -> Report:
     """Everything that can be said against a session's timeline. What cannot be read is a finding."""
+    try:
+        return _check(git, session)
+    except (StorageError, OSError) as error:
+        return Report(session.id, os.fsencode(session.timeline), "corrupt", 0, (unreadable(error),))
+
+
+def _check(git: Git, session: SessionDirectory) -> Report:
     path = os.fsencode(session.timeline)
     entries: list[Entry] = []
     try:
@@ -52,7 +62,7 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
     except NotFoundError:
         checked, is_there = check(()), False
     except StorageError as error:
-        return Report(session.id, path, "corrupt", 0, (unreadable(error),))
+        return Report(session.id, path, "corrupt", 0, (unreadable(error), *mode_findings(session)))
     found = list(checked.findings)
     found += _meaning(git, session, entries, whole=checked.status != "corrupt")
     state = fold(entry.record for entry in entries)
@@ -72,10 +82,15 @@ def check_session(git: Git, session: SessionDirectory) -> Report:
 
 def evidence(git: Git, session: SessionDirectory) -> Evidence:
     """What a repair can go by beside the journal. What cannot be read counts as not there."""
+    references: dict[str, str] = {}
+    not_trees: frozenset[str] = frozenset()
+    known = False
     try:
-        references, known = refs.of_session(git, owned_checkout(git, session), session.id), True
+        checkout = owned_checkout(git, session)
+        references, known = refs.of_session(git, checkout, session.id), True
+        not_trees = _not_trees(git, checkout, session, references.values())
     except YolopError:
-        references, known = {}, False
+        pass
     named = ((ids.reference_name(session.id, reference), tree) for reference, tree in references.items())
     try:
         facts = log.facts(session.events, session.id)
@@ -88,9 +103,24 @@ def evidence(git: Git, session: SessionDirectory) -> Evidence:
         facts.answers,
         facts.last_sequence,
         # A session with a private git directory has had its snapshots taken by this toolkit.
-        "raw" if session.capture.is_dir() else None,
+        "raw" if os.path.isdir(session.capture) else None,
         known,
+        not_trees,
     )
+
+
+def _not_trees(
+    git: Git, checkout: Checkout, session: SessionDirectory, held: Collection[str]
+) -> frozenset[str]:
+    """Ids that stand for trees in the journal or in refs and are none.
+
+    While a ref holds every tree of the journal, nothing is asked of git. Raises ``StorageError``.
+    """
+    named = {oid.decode("ascii") for oid in _TREE.findall(files.read_bytes(session.timeline) or b"")}
+    if named <= set(held):
+        return frozenset()
+    asked = {oid for oid in named | set(held) if ids.is_object_id(oid)}
+    return frozenset(asked - connectivity.present(git, checkout.real, asked, "tree"))
 
 
 def _meaning(git: Git, session: SessionDirectory, entries: list[Entry], *, whole: bool) -> list[Finding]:

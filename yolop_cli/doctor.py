@@ -31,7 +31,7 @@ from yolop_cli.snapshots.disk import STAGE_PREFIX
 from yolop_cli.timeline import compaction, log_check
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.file import Timeline
-from yolop_cli.timeline.findings import Finding
+from yolop_cli.timeline.findings import Finding, unreadable
 from yolop_cli.timeline.records import CheckpointCreated, HeadMoved
 
 CureKind = Literal["mode", "line-feed", "leftover", "restore", "ref", "snapshot", "store"]
@@ -94,23 +94,28 @@ def examine(git: Git, session: SessionDirectory) -> Examination:
     ailments += [Ailment("compaction-checkpoints.jsonl", one) for one in found.findings]
     cures: list[Cure] = []
     busy = lock.is_held(session)
-    for ailment, cure in () if busy else _beside(git, session):
-        if ailment is not None:
-            ailments.append(ailment)
-        if cure is not None:
-            cures.append(cure)
+    try:
+        for ailment, cure in () if busy else _beside(git, session):
+            if ailment is not None:
+                ailments.append(ailment)
+            if cure is not None:
+                cures.append(cure)
+    except (YolopError, OSError) as error:
+        ailments.append(Ailment("session", unreadable(error)))
     return Examination(session, tuple(ailments), tuple(cures), busy)
 
 
 def treat(git: Git, session: SessionDirectory) -> Treated:
     """Cure what can be cured, seen again under the locks. Raises ``BusyError``, ``StorageError``."""
-    cured: list[Cure] = []
+    cured = list(_entered(session))
     failed: list[tuple[Cure, str]] = []
     with lock.held(session) as descriptors:
         held_git = git.keeping(descriptors)
-        for _, cure in list(_beside(held_git, session)):
-            if cure is None:
-                continue
+        try:
+            cures = [cure for _, cure in _beside(held_git, session) if cure is not None]
+        except OSError as error:
+            raise files.failed("read", session.path, error) from None
+        for cure in cures:
             try:
                 _cure(held_git, session, cure)
                 cured.append(cure)
@@ -119,6 +124,19 @@ def treat(git: Git, session: SessionDirectory) -> Treated:
             except OSError as error:
                 failed.append((cure, os_reason(error)))
     return Treated(tuple(cured), tuple(failed))
+
+
+def _entered(session: SessionDirectory) -> Iterator[Cure]:
+    """The mode of a directory that its owner cannot enter: until it is set neither lock nor file is there."""
+    if os.access(session.path, os.R_OK | os.W_OK | os.X_OK):
+        return
+    for path, mode, _ in mode_faults(session):
+        if path == session.path:
+            try:
+                _set_mode(path, mode)
+            except OSError as error:
+                raise files.failed("set the mode of", path, error) from None
+            yield Cure("mode", f"mode {mode:04o}", path, mode)
 
 
 def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | None, Cure | None]]:
@@ -141,8 +159,8 @@ def _beside(git: Git, session: SessionDirectory) -> Iterator[tuple[Ailment | Non
         finding = Finding("leftover", message, fix=_FIX)
         yield Ailment(path.name, finding), Cure("leftover", "left behind", path)
     if usable is not None and timeline is not None:
-        for reference in _unnamed(git, session, usable, timeline, waiting):
-            yield None, Cure("ref", "no record names it", reference=reference)
+        for reference, tree in _unnamed(git, session, usable, timeline, waiting):
+            yield None, Cure("ref", f"no record names it; its tree is {tree}", reference=reference)
     yield from _store(session, waiting)
 
 
@@ -270,12 +288,13 @@ def _unnamed(
     checkout: Checkout,
     timeline: Timeline,
     waiting: WaitingRestore | None,
-) -> Iterator[str]:
-    """Refs of the session that no record, no waiting restore and no byte set aside names, and that hold
-    nothing of their own: the same files are kept by a ref that is named.
+) -> Iterator[tuple[str, str]]:
+    """Recovery refs of the session, each with its tree, that no record, no waiting restore and no byte set
+    aside names, and that hold nothing of their own: the same files are kept by a ref that is named.
 
-    A journal can lose its end without a trace, and then such a ref may hold the only copy of somebody's
-    files. Which of the two it is, is a decision, so all others stay.
+    A journal can lose its end without a trace, and a copy of a session can be older than the session: then
+    the ref of a checkpoint is all that is left of its turn, and a recovery ref may hold the only copy of
+    somebody's files. Which of the two it is, is a decision, so all others stay.
     """
     if timeline.health != "ok" or not timeline.state.nodes:
         return
@@ -296,8 +315,10 @@ def _unnamed(
     held = {there[reference] for reference in named if reference in there}
     for reference in sorted(set(there) - named):
         name = ids.reference_name(session.id, reference)
-        if name is not None and name.encode("ascii") not in kept and there[reference] in held:
-            yield reference
+        if name is None or not ids.is_recovery_name(name) or name.encode("ascii") in kept:
+            continue
+        if there[reference] in held:
+            yield reference, there[reference]
 
 
 def _set_aside(session: SessionDirectory) -> bytes:

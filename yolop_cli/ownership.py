@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from yolop_cli import files, paths
-from yolop_cli.errors import DeniedError, YolopError
+from yolop_cli.errors import DeniedError, StorageError, YolopError, os_reason
 from yolop_cli.git import Git
 from yolop_cli.session import workspace
 from yolop_cli.session.directory import SessionDirectory
@@ -23,6 +23,16 @@ def owned_checkout(git: Git, session: SessionDirectory) -> Checkout:
     Raises ``DeniedError`` whose message is the reason when it owns none, ``StorageError`` when git or the
     file system fails.
     """
+    try:
+        return _owned(git, session)
+    except OSError as error:
+        where = paths.show(error.filename or session.path)
+        raise StorageError(
+            f"the session's worktree cannot be looked at: {where}: {os_reason(error)}"
+        ) from None
+
+
+def _owned(git: Git, session: SessionDirectory) -> Checkout:
     metadata = workspace.read(session.workspace)
     if metadata is None or metadata.worktree is None:
         raise _denied("the session owns no worktree")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import holders
+from tests.support import holders, program
 from tests.support.sandbox import OTHER_SID, Sandbox
 
 
@@ -27,7 +27,7 @@ class TestDoctor:
     def test_it_cures_what_needs_no_decision(self, ready: Sandbox) -> None:
         ready.cap()
         prefix = f"refs/yolop/checkpoints/{ready.sid}"
-        ready.git("update-ref", f"{prefix}/cp_90_9", "HEAD^{tree}")
+        ready.git("update-ref", f"{prefix}/recovery_90_9", "HEAD^{tree}")
         os.chmod(ready.timeline, 0o644)
         ready.timeline.write_bytes(ready.timeline.read_bytes()[:-1])
         leftovers = [
@@ -39,11 +39,13 @@ class TestDoctor:
         stage.mkdir()
         (stage / "0").write_bytes(b"staged")
         report = session_of(ready, code=1)
-        assert {"loose-mode", "no-final-newline", "leftover", "ref-without-record"} <= codes(report)
+        assert {"loose-mode", "no-final-newline", "leftover", "recovery-without-record"} <= codes(report)
         assert {one["kind"] for one in report["fixable"]} == {"mode", "line-feed", "leftover", "ref"}
         assert stage.exists() and leftovers[0].exists()
         report = session_of(ready, "--fix")
         assert report["findings"] == [] and report["fixable"] == [] and report["failed"] == []
+        (dropped,) = (one for one in report["fixed"] if one["kind"] == "ref")
+        assert dropped["what"].endswith(ready.git("rev-parse", "HEAD^{tree}").decode().strip())
         assert not stage.exists() and not any(path.exists() for path in leftovers)
         assert not (ready.session / "capture.git" / "work").exists()
         assert stat.S_IMODE(ready.timeline.stat().st_mode) == 0o600
@@ -129,6 +131,20 @@ class TestDoctor:
         assert ready.refs() == before
         assert first in str(before) and second in str(before)
 
+    def test_the_ref_of_a_turn_stays_though_another_holds_the_same_files(self, ready: Sandbox) -> None:
+        """A turn after an undo begins with the files that the undone one began with."""
+        ready.cap("first")
+        whole = ready.timeline.read_bytes()
+        second = ready.cap("second")
+        before = ready.refs()
+        assert len(before) == 2 and len(set(before.values())) == 1
+        ready.private(ready.timeline, whole)
+        report = session_of(ready, "--fix", code=(0, 1))
+        assert "ref-without-record" in codes(report) and report["fixed"] == []
+        assert ready.refs() == before
+        ready.cli("timeline", "repair", "--strategy", "rebuild", "--apply")
+        assert ready.checkpoint(second)["workspace"]["tree"] in before.values()
+
     def test_refs_stay_while_they_may_be_all_that_is_left(self, ready: Sandbox) -> None:
         ready.cap()
         ready.cap()
@@ -185,6 +201,60 @@ class TestDoctor:
         assert [one["id"] for one in ran["sessions"]] == [box.sid, OTHER_SID]
         assert [bool(one["findings"]) for one in ran["sessions"]] == [False, True]
         assert "something is wrong" in box.cli("doctor", "--all", code=1, session=False, watch=False).text
+
+
+ALL = [
+    ("doctor", "--all"),
+    ("timeline", "validate", "--all"),
+    ("event", "validate", "--all"),
+    ("compaction", "validate", "--all"),
+]
+
+
+class TestNoSessionHidesAnother:
+    def two(self, box: Sandbox) -> Path:
+        box.make_timeline(1)
+        other = box.sessions / OTHER_SID
+        other.mkdir(mode=0o700)
+        box.private(other / "timeline.jsonl", box.timeline.read_bytes())
+        return other
+
+    def codes_of(self, box: Sandbox, *command: str, code: int | tuple[int, ...] = 1) -> list[set[str]]:
+        ran = box.cli(
+            *command, "--json", code=code, session=False, watch=False, prefix=program.UNPRIVILEGED
+        ).json
+        assert [one["id"] for one in ran["sessions"]] == [box.sid, OTHER_SID]
+        return [codes(one) for one in ran["sessions"]]
+
+    @pytest.mark.parametrize("command", ALL, ids=" ".join)
+    def test_an_event_log_that_is_none(self, box: Sandbox, command: tuple[str, ...]) -> None:
+        os.mkfifo(self.two(box) / "events.jsonl")
+        sound, other = self.codes_of(box, *command)
+        assert sound == set() and "unreadable-file" in other
+
+    @pytest.mark.parametrize("command", ALL[:2], ids=" ".join)
+    @pytest.mark.parametrize("key", ["repo_root", "path"])
+    def test_a_path_that_is_too_long(self, ready: Sandbox, command: tuple[str, ...], key: str) -> None:
+        self.two(ready)
+        metadata = json.loads((ready.session / "workspace.json").read_bytes())
+        (metadata if key == "repo_root" else metadata["worktree"])[key] = "/a" * 3000
+        ready.private(ready.session / "workspace.json", json.dumps(metadata))
+        first, other = self.codes_of(ready, *command, code=(0, 1))
+        assert first & {"snapshots-unreachable", "unreachable-worktree"} and other == set()
+        ready.cli("timeline", "repair", watch=False)
+        ready.cli("doctor", "--all", "--fix", code=(0, 1), session=False, watch=False)
+
+    @pytest.mark.parametrize("command", ALL, ids=" ".join)
+    def test_a_directory_that_cannot_be_entered(self, box: Sandbox, command: tuple[str, ...]) -> None:
+        other = self.two(box)
+        box.private(other / "events.jsonl", b"")
+        other.chmod(0)
+        sound, shut = self.codes_of(box, *command)
+        assert sound == set() and "unreadable-file" in shut
+        if command[0] == "doctor":
+            assert "loose-mode" in shut
+            assert self.codes_of(box, *command, "--fix", code=0) == [set(), set()]
+            assert stat.S_IMODE(other.stat().st_mode) == 0o700
 
 
 class TestEvents:

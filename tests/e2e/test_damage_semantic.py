@@ -16,12 +16,13 @@ from yolop_cli.timeline.findings import RULES
 
 
 def found(box: Sandbox, *arguments: str) -> dict[str, str]:
-    """Code and severity of every finding; errors and the exit status agree."""
+    """Code and severity of every finding; errors and the exit status agree; every error says what helps."""
     ran = box.cli("timeline", "validate", "--json", *arguments, code=(0, 1), watch=False)
     session = ran.json["sessions"][0]
     codes = {one["code"]: one["severity"] for one in session["findings"]}
     assert (ran.code == 1) == ("error" in codes.values()) == (not ran.json["ok"])
     assert session["status"] == ("semantic" if ran.code else "ok")
+    assert [one for one in session["findings"] if one["severity"] == "error" and not one["fix"]] == []
     return codes
 
 
@@ -114,6 +115,57 @@ def test_records_that_do_not_fit_together(turns: Sandbox, what: str) -> None:
     assert codes.get(code) == RULES[code].severity, codes
 
 
+MENDED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a tree that is no id": lambda snapshot: snapshot.update(tree="--help"),
+    "a tree that is not there": lambda snapshot: snapshot.update(tree="ab" * 20),
+    "a user's ref": lambda snapshot: snapshot.update(reference="refs/heads/main"),
+    "another turn's ref": lambda snapshot: snapshot.update(
+        reference=snapshot["reference"].rpartition("/")[0] + "/cp_1_1"
+    ),
+    "another session's ref": lambda snapshot: snapshot.update(
+        reference=snapshot["reference"].replace("0001/", "0002/")
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MENDED)
+def test_a_damaged_snapshot_is_mended_from_the_ref_of_its_turn(turns: Sandbox, what: str) -> None:
+    sound = [json.loads(line) for line in turns.timeline.read_bytes().split(b"\n") if line]
+    records(turns, lambda lines: MENDED[what](lines[3]["snapshot"]))
+    assert "error" in found(turns).values()
+    turns.cli("timeline", "repair", "--apply", watch=False)
+    assert found(turns) == {}
+    assert [json.loads(line) for line in turns.timeline.read_bytes().split(b"\n") if line] == sound
+
+
+@pytest.mark.parametrize("name", ["", "cp\n3", "\x1b[0m", "../x"])
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_an_id_that_no_ref_can_carry_gets_the_name_that_others_know(
+    turns: Sandbox, name: str, everywhere: bool
+) -> None:
+    sound = [json.loads(line) for line in turns.timeline.read_bytes().split(b"\n") if line]
+    records(turns, lambda lines: _rename(lines, name) if everywhere else lines[3].update(id=name))
+    assert found(turns)["bad-id"] == "error"
+    turns.cli("timeline", "repair", "--apply", watch=False)
+    assert found(turns) == {}
+    assert [json.loads(line) for line in turns.timeline.read_bytes().split(b"\n") if line] == sound
+
+
+def test_a_ref_that_contradicts_its_record_has_two_ways_out(turns: Sandbox) -> None:
+    change, code = RECORDS["a ref with another tree"]
+    records(turns, change)
+    ran = turns.cli("timeline", "repair", "--json", code=1, watch=False).json
+    assert not ran["changes"]
+    (fix,) = (one["fix"] for one in ran["validation"]["findings"] if one["code"] == code)
+    update, delete = fix.split("`")[1].split(" ")[1:], fix.split("yolop-cli ")[1].split(" ")[:3]
+    held = turns.refs()[update[1]]
+    turns.git(*update)
+    assert found(turns) == {}
+    turns.git("update-ref", update[1], held)
+    turns.cli(*delete, watch=False)
+    assert found(turns) == {"ref-missing": "warning"}
+
+
 class TestRepository:
     def test_a_ref_that_is_gone(self, turns: Sandbox) -> None:
         turns.git("update-ref", "-d", f"refs/yolop/checkpoints/{turns.sid}/cp_1_1")
@@ -141,6 +193,16 @@ class TestRepository:
         oid = turns.git("rev-parse", f"{tree}:{spec}" if spec else tree).decode().strip()
         (turns.repo / ".git" / "objects" / oid[:2] / oid[2:]).unlink()
         assert found(turns).get(code) == "error"
+        for one in turns.checkpoints():
+            turns.cli("checkpoint", "delete", one["id"], watch=False)
+        assert set(found(turns).values()) == {"warning"}
+
+    def test_a_tree_that_is_gone_with_no_ref_to_it_is_left_out(self, turns: Sandbox) -> None:
+        records(turns, lambda lines: lines[3].update(snapshot={"tree": "ab" * 20, "reference": None}))
+        turns.git("update-ref", "-d", f"refs/yolop/checkpoints/{turns.sid}/{turns.checkpoints()[1]['id']}")
+        assert found(turns) == {"tree-missing": "error"}
+        turns.cli("timeline", "repair", "--apply", watch=False)
+        assert found(turns) == {}
 
     def test_snapshots_of_another_repository(self, turns: Sandbox) -> None:
         before = turns.timeline.read_bytes()

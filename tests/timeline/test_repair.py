@@ -26,6 +26,8 @@ LINES = healthy(12)
 SID = "session_00000000000070008000000000000001"
 NOW = "2026-02-02T00:00:00Z"
 TREE = "a" * 40
+OTHER = "b" * 40
+ELSEWHERE = "session_" + "9" * 32
 
 
 def plan_of(
@@ -289,6 +291,13 @@ class TestLostRecords:
         assert (made.parent, made.prompt) == (original["parent"], original["prompt"])
         assert made.snapshot_error
 
+    def test_the_time_behind_a_block_of_nul_bytes_is_its_own(self) -> None:
+        line = LINES[3]
+        damaged = line[:120] + b"\0" * 50 + line[line.index(b'"snapshot"') + 5 :]
+        assert stamp(1).encode() in damaged and stamp(1) != stamp(0)
+        plan = plan_of(data([*LINES[:3], damaged, *LINES[4:]]))
+        assert plan.after.nodes["cp_11_2"].checkpoint.created_at == stamp(1)
+
     def test_a_parent_that_ends_too_early_is_not_believed(self) -> None:
         lines = healthy(24)
         index = next(number for number, line in enumerate(lines) if b'"id": "cp_221_23"' in line)
@@ -466,6 +475,96 @@ class TestCorrections:
         assert plan_of(damaged, evidence=Evidence({"cp_11_2": TREE}, SID)).content == sound
         without = plan_of(sound.replace(b"aaaa", b"aaag", 1)).after.nodes["cp_11_2"].checkpoint
         assert without.snapshot is None and without.snapshot_error
+
+    @pytest.mark.parametrize(
+        ("tree", "name"),
+        [
+            (TREE, f"refs/yolop/checkpoints/{ELSEWHERE}/cp_11_2"),
+            (TREE, f"refs/yolop/checkpoints/{SID}/cp_1_1"),
+            (TREE, "refs/heads/main"),
+            (OTHER, f"refs/yolop/checkpoints/{ELSEWHERE}/cp_11_2"),
+            ("--help", None),
+            ("", None),
+            ("ab" * 20, None),
+            ("--help", "refs/heads/main"),
+        ],
+    )
+    def test_the_ref_of_a_turns_own_name_decides(self, tree: str, name: str | None) -> None:
+        reference = f"refs/yolop/checkpoints/{SID}/cp_11_2"
+        evidence = Evidence(
+            {"cp_1_1": OTHER, "cp_11_2": TREE}, SID, refs_known=True, not_trees=frozenset({"ab" * 20})
+        )
+        lines = list(LINES)
+        snapshots = [{"tree": TREE, "reference": reference}, {"tree": tree, "reference": name or reference}]
+        sound, damaged = (
+            data([*lines[:3], json.dumps(json.loads(lines[3]) | {"snapshot": one}).encode(), *lines[4:]])
+            for one in snapshots
+        )
+        assert plan_of(damaged, evidence=evidence).content == sound
+        assert not plan_of(sound, evidence=evidence).changes
+
+    def test_a_start_inside_a_baseline_that_others_agree_with_moves_the_start(self) -> None:
+        def created(name: str, parent: str | None, start: int) -> bytes:
+            return record(
+                type="checkpoint_created",
+                id=name,
+                parent=parent,
+                prompt="",
+                event_start=start,
+                snapshot=None,
+                created_at=stamp(start),
+            )
+
+        def ended(name: str, end: int) -> bytes:
+            return record(
+                type="turn_completed",
+                checkpoint_id=name,
+                event_end=end,
+                success=True,
+                completed_at=stamp(end),
+            )
+
+        lines = [
+            record(type="initialized", baseline_end=40, created_at=stamp(0)),
+            created("cp_41_1", None, 41),
+            ended("cp_41_1", 42),
+            created("cp_3_2", "cp_41_1", 3),
+            ended("cp_3_2", 44),
+            created("cp_45_3", "cp_3_2", 45),
+            ended("cp_45_3", 46),
+        ]
+        plan = plan_of(data(lines))
+        assert [step.line for step in plan.steps] == [4]
+        assert plan.content == data(lines).replace(b'"event_start": 3,', b'"event_start": 43,')
+        assert plan.after.active_path == ("cp_41_1", "cp_3_2", "cp_45_3")
+
+    @pytest.mark.parametrize("start", [-5, -(2**31), 0])
+    @pytest.mark.parametrize("where", [1, 5, None])
+    def test_an_impossible_start_never_changes_the_baseline(self, start: int, where: int | None) -> None:
+        lines = list(LINES)
+        stray = json.loads(LINES[1]) | {"id": "cp_-5_77", "event_start": start, "parent": None}
+        lines.insert(len(lines) if where is None else where, json.dumps(stray).encode())
+        plan = plan_of(data(lines))
+        assert plan.content.startswith(LINES[0] + b"\n")
+        assert set(LINES) <= set(plan.content.split(b"\n"))
+        assert [one for one in problems(plan.content) if RULES[one.split(":")[0]].severity == "error"] == []
+        assert all(node.checkpoint.event_start > 0 for node in plan.after.nodes.values())
+        assert plan.after.baseline_end == 0
+
+    def test_a_tree_and_a_ref_that_are_both_there_and_differ_are_left(self) -> None:
+        snapshot = {"tree": OTHER, "reference": f"refs/yolop/checkpoints/{SID}/cp_11_2"}
+        lines = list(LINES)
+        lines[3] = json.dumps(json.loads(lines[3]) | {"snapshot": snapshot}).encode()
+        assert not plan_of(data(lines), evidence=Evidence({"cp_11_2": TREE}, SID, refs_known=True)).changes
+
+    def test_a_ref_of_another_session_is_left_out_where_there_is_no_own(self) -> None:
+        snapshot = {"tree": TREE, "reference": f"refs/yolop/checkpoints/{ELSEWHERE}/cp_11_2"}
+        lines = list(LINES)
+        lines[3] = json.dumps(json.loads(lines[3]) | {"snapshot": snapshot}).encode()
+        assert not plan_of(data(lines)).changes  # the refs could not be read
+        plan = plan_of(data(lines), evidence=Evidence({}, SID, refs_known=True))
+        kept = plan.after.nodes["cp_11_2"].checkpoint.snapshot
+        assert kept is not None and (kept.tree, kept.reference) == (TREE, None)
 
 
 class TestRebuild:

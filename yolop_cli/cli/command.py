@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,13 +39,26 @@ class Invocation:
     def session(self) -> SessionDirectory:
         """The session meant; says so when a restore of it was interrupted. Raises as ``find``."""
         session = find(self.places, self.named)
+        self._tell_interrupted(session)
+        return session
+
+    @contextmanager
+    def session_to_settle(self) -> Iterator[SessionDirectory]:
+        """As ``session``, for what ends an interrupted restore: it is told of only when that fails."""
+        session = find(self.places, self.named)
+        try:
+            yield session
+        except YolopError:
+            self._tell_interrupted(session)
+            raise
+
+    def _tell_interrupted(self, session: SessionDirectory) -> None:
         try:
             waiting = restore_file.read(session)
         except YolopError:
-            return session  # the commands that need the file say what is wrong with it
+            return  # the commands that need the file say what is wrong with it
         if waiting is not None and waiting.phase == "applying":
             self._say_interrupted(session, waiting)
-        return session
 
     def is_interrupted(self, session: SessionDirectory) -> bool:
         """Whether a restore of a session was cut off while it changed the files, and took no effect."""

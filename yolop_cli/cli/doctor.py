@@ -29,8 +29,9 @@ def doctor(invocation: Invocation, sessions: tuple[str, ...], every: bool, fix: 
     """Check everything: modes, journals, refs, objects, the worktree, what a crash left behind.
 
     --fix sets modes, ends a journal's last line, removes what killed commands left, drops a prepared restore
-    that can no longer apply, and refs and snapshots that nothing names and that hold nothing of their own.
-    What needs a decision it only names. Exit 1 while there is an error or something to cure.
+    that can no longer apply, and recovery refs and snapshots that nothing names and that hold nothing of
+    their own. The ref of a checkpoint always stays: it is what is left of a turn. What needs a decision it
+    only names. Exit 1 while there is an error or something to cure.
     """
     chosen = invocation.chosen(sessions, every=every)
     rows: list[tuple[Examination, Treated | None, str | None]] = []

@@ -66,8 +66,8 @@ def show_report(screen: Screen, report: Report) -> None:
 def show_finding(screen: Screen, words: str, finding: Finding) -> None:
     """A finding in its words, and below it what mends it."""
     screen.folded(f"  {words}", 6)
-    if finding.fix:
-        screen.folded(f"      fix: {text.clean(finding.fix)}", 11)
+    if finding.advice:
+        screen.folded(f"      fix: {text.clean(finding.advice)}", 11)
 
 
 def headline(screen: Screen, finding: Finding) -> str:
@@ -86,7 +86,7 @@ def workflow_commands(reports: Sequence[Report], here: Path) -> Iterator[str]:
         for finding in report.findings:
             properties = {"file": name, "line": finding.line, "title": finding.code}
             given = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value)
-            fix = f"\n{finding.fix}" if finding.fix else ""
+            fix = f"\n{finding.advice}" if finding.advice else ""
             yield f"::{finding.severity} {given}::{_data(text.clean(finding.message) + fix)}"
 
 
@@ -121,7 +121,7 @@ def sarif(reports: Sequence[Report], here: Path) -> dict[str, Any]:
 
 
 def _result(report: Report, finding: Finding, rule: int, here: Path) -> dict[str, Any]:
-    words = text.clean(finding.message) + (f". {text.clean(finding.fix)}" if finding.fix else "")
+    words = text.clean(finding.message) + (f". {text.clean(finding.advice)}" if finding.advice else "")
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(report.path, here)}}
     if finding.line is not None:
         place["region"] = {"startLine": finding.line}

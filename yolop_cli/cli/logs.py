@@ -10,7 +10,6 @@ from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation
 from yolop_cli.cli.findings import headline
 from yolop_cli.cli.screen import Screen
-from yolop_cli.session import events
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.timeline import compaction, log_check
 from yolop_cli.timeline.findings import Finding, to_json
@@ -52,7 +51,7 @@ def validate_events(invocation: Invocation, chosen: Sequence[SessionDirectory], 
 
 def validate_compaction(invocation: Invocation, chosen: Sequence[SessionDirectory], *, strict: bool) -> int:
     """Check the replacements and show what was found; 1 when it counts."""
-    reports = [compaction.check(one, events.last_sequence(one.events, one.id) or None) for one in chosen]
+    reports = [compaction.check_session(one) for one in chosen]
     ok = not any(one.findings if strict else one.errors for one in reports)
     value: dict[str, Any] = {
         "sessions": [
@@ -77,5 +76,10 @@ def validate_compaction(invocation: Invocation, chosen: Sequence[SessionDirector
 
 def _show(screen: Screen, heading: str, findings: Sequence[Finding]) -> None:
     screen.line(heading if findings else f"{heading}, sound")
+    told: set[str] = set()
     for finding in findings:
         screen.line(f"  {headline(screen, finding)}")
+        advice = finding.advice
+        if advice is not None and advice not in told:
+            told.add(advice)
+            screen.folded(f"      fix: {text.clean(advice)}", 11)

@@ -89,8 +89,8 @@ def apply(invocation: Invocation, token: str, force: bool, print_prompt: bool) -
     Refused as stale when files, head or events moved since, and as busy while a process works in the
     worktree. --force ends no process; another session at work there is always refused.
     """
-    session = invocation.session()
-    done = applying.apply(invocation.git, session, token, force=force)
+    with invocation.session_to_settle() as session:
+        done = applying.apply(invocation.git, session, token, force=force)
     _show_applied(invocation, session, done, print_prompt=print_prompt)
 
 
@@ -122,13 +122,13 @@ def cancel(invocation: Invocation, force: bool) -> None:
     One that was interrupted while it changed the files is taken back: every path it had changed gets its
     old version; a path that somebody changed since is left alone and named.
     """
-    session = invocation.session()
     screen = invocation.screen
     done = aside = None
-    try:
-        done = applying.cancel(invocation.git, session, force=force)
-    except restore_file.UnreadableRestoreError:
-        aside = applying.set_aside_unreadable(session)
+    with invocation.session_to_settle() as session:
+        try:
+            done = applying.cancel(invocation.git, session, force=force)
+        except restore_file.UnreadableRestoreError:
+            aside = applying.set_aside_unreadable(session)
 
     def render() -> None:
         if aside is not None:

@@ -27,7 +27,7 @@ class SessionDirectory:
         """The event log; in an old layout it stands beside the directory."""
         inside = self.path / "events.jsonl"
         beside = self.path.parent / f"{self.id}.jsonl"
-        return beside if not inside.exists() and beside.exists() else inside
+        return beside if not os.path.exists(inside) and os.path.exists(beside) else inside
 
     @property
     def timeline(self) -> Path:

@@ -6,7 +6,7 @@ once and each shared subtree a single time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from yolop_cli.git import Git, Where
@@ -36,8 +36,8 @@ def gaps(git: Git, where: Where, roots: Iterable[str]) -> Gaps:
         for oid, content in _trees(git, where, level, found).items():
             _read(content, len(oid), level[oid], below, blobs)
         level = {oid: root for oid, root in below.items() if oid not in seen}
-    present = _present(git, where, blobs)
-    found.blobs = {oid: root for oid, root in blobs.items() if oid not in present}
+    there = present(git, where, blobs, "blob")
+    found.blobs = {oid: root for oid, root in blobs.items() if oid not in there}
     return found
 
 
@@ -69,12 +69,13 @@ def _read(content: bytes, length: int, root: str, below: dict[str, str], blobs: 
             blobs.setdefault(oid, root)
 
 
-def _present(git: Git, where: Where, blobs: Mapping[str, str]) -> set[str]:
-    if not blobs:
+def present(git: Git, where: Where, oids: Collection[str], kind: str) -> set[str]:
+    """Which of the objects are there and of this kind. Raises ``GitError`` when git itself fails."""
+    if not oids:
         return set()
-    out = git.run(where, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=_asked(blobs)).out
+    out = git.run(where, "cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=_asked(oids)).out
     rows = (row.split(b" ") for row in out.split(b"\n") if row)
-    return {row[0].decode("ascii") for row in rows if len(row) == 2 and row[1] == b"blob"}
+    return {row[0].decode("ascii") for row in rows if len(row) == 2 and row[1] == kind.encode()}
 
 
 def _asked(oids: Iterable[str]) -> bytes:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from yolop_cli import files, journal, schemas, strict_json
 from yolop_cli.errors import NotFoundError, StorageError
+from yolop_cli.session import events
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.strict_json import NotJsonError
 from yolop_cli.timeline.findings import Finding, unreadable
@@ -73,6 +74,15 @@ def judge(session: SessionDirectory, activity: Activity) -> list[Judged]:
     return [_judged(one, best.get((one.provider_type, one.model)), session.id, activity) for one in found]
 
 
+def check_session(session: SessionDirectory) -> CompactionReport:
+    """As ``check``, against the log as it is now; a log that cannot be read is a finding too."""
+    try:
+        return check(session, events.last_sequence(session.events, session.id) or None)
+    except (StorageError, OSError) as error:
+        report = check(session, None)
+        return replace(report, findings=(unreadable(error), *report.findings))
+
+
 def check(session: SessionDirectory, last_sequence: int | None) -> CompactionReport:
     """What is wrong with the file; ``last_sequence`` is that of the log, None when it has none."""
     records = 0
@@ -85,7 +95,7 @@ def check(session: SessionDirectory, last_sequence: int | None) -> CompactionRep
             records += 1
             if isinstance(one, Replacement):
                 findings += _doubts(one, session.id, last_sequence)
-    except StorageError as error:
+    except (StorageError, OSError) as error:
         findings.append(unreadable(error))
     return CompactionReport(session.id, os.fsencode(session.compaction), records, tuple(findings))
 

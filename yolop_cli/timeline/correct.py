@@ -158,18 +158,34 @@ class _Desk:
                     self.put(slot, (key,), right, f"{key} is {right}, not {wrong}")
 
     def _bad_ids(self, named: Counter[str]) -> None:
+        """Ids that no ref can carry: the one name that others give a turn beginning there, or a new one."""
+        created = {record.id for _, record in self.of(CheckpointCreated)}
+        traces = dict.fromkeys([*named, *self.evidence.references])
         for number, (slot, record) in enumerate(self.of(CheckpointCreated), start=1):
             made = f"cp_{record.event_start}_{number}"
-            bad = not ids.is_checkpoint_id(record.id) and record.id not in named
-            if bad and one_letter_apart(record.id, made):
-                self.put(slot, ("id",), made, f"its id is {made}")
+            if ids.is_checkpoint_id(record.id):
+                continue
+            bad, start = record.id, record.event_start
+            told = [one for one in traces if one not in created and ids.event_start_of(one) == start]
+            name = told[0] if len(told) == 1 and bad not in named else made
+            if name in created:
+                continue
+            created.add(name)
+            self.put(slot, ("id",), name, f"its id is {name}")
+            self._rename(bad, name)
 
     def starts(self) -> None:
-        """Starts that run against the order of the log, where the id carries one that does not."""
+        """Starts that run against the order of the log, where the id carries one that does not.
+
+        A start that no turn can have is right after what comes before: a negative one, or one inside a
+        baseline that ends where the first turn begins. One such record never changes the baseline.
+        """
         ends = {record.checkpoint_id: record.event_end for _, record in self.of(TurnCompleted)}
         turns = list(self.of(CheckpointCreated))
         baselines = [record.baseline_end for _, record in self.of(Initialized)]
-        before = max(baselines, default=-1) + 1
+        baseline = max(baselines, default=-1)
+        before = baseline + 1
+        lowest = before if turns and turns[0][1].event_start == before else min(before, 1)
         for index, (slot, record) in enumerate(turns):
             start, carried = record.event_start, ids.event_start_of(record.id)
             following = turns[index + 1][1].event_start if index + 1 < len(turns) else None
@@ -177,6 +193,9 @@ class _Desk:
             if carried is not None and not _fits(start, *limits) and _fits(carried, *limits):
                 self.put(slot, ("event_start",), carried, f"event_start is {carried}, as its id says")
                 start = carried
+            if start < lowest:
+                start = max(before, 1)
+                self.put(slot, ("event_start",), start, f"event_start is {start}, after what comes before it")
             before = max(before, start, ends.get(record.id, start - 1) + 1)
 
     def ends(self) -> None:
@@ -196,8 +215,8 @@ class _Desk:
                 wanted = max(latest if latest is not None else start, start - 1)
                 self.put(slot, ("event_end",), wanted, f"event_end is {wanted}, before the next turn begins")
         for first, initialized in self.of(Initialized):
-            if ordered and initialized.baseline_end >= ordered[0]:
-                wanted = ordered[0] - 1
+            wanted = ordered[0] - 1 if ordered else -1
+            if 0 <= wanted < initialized.baseline_end:
                 self.put(first, ("baseline_end",), wanted, f"baseline_end is {wanted}, before the first turn")
 
     def snapshots(self) -> None:
@@ -215,17 +234,41 @@ class _Desk:
         session_id, reference = self.evidence.session_id, snapshot.reference
         known = ids.is_session_id(session_id) and ids.is_checkpoint_id(name)
         own = ids.reference(session_id, name) if known else ""
-        if reference is not None and one_letter_apart(reference, own):
+        held = self.evidence.references.get(name)
+        if held is not None and not self.evidence.is_tree(held):
+            held = None
+        is_anothers = reference is not None and reference != own and self._is_wrong(snapshot, held)
+        if reference is not None and (one_letter_apart(reference, own) or (is_anothers and held is not None)):
             self.put(slot, (key, "reference"), own, f"its ref is {own}")
         elif reference is not None and not ids.is_reference(reference):
             self.put(slot, (key, "reference"), None, "its ref is left out; the name of it was damaged")
-        held = self.evidence.references.get(name)
-        if held is not None and one_letter_apart(snapshot.tree, held):
+        elif is_anothers and self.evidence.refs_known:
+            reference = None
+            self.put(slot, (key, "reference"), None, "its ref is left out; it is not its own")
+        if held is not None and self._is_damaged(snapshot.tree, held, is_anothers):
             self.put(slot, (key, "tree"), held, f"its tree is {held}, as its ref says")
         elif not ids.is_object_id(snapshot.tree):
-            self._without_snapshot(slot)
+            self._without_snapshot(slot, "the name of its tree was damaged")
+        elif reference is None and not self.evidence.is_tree(snapshot.tree):
+            self._without_snapshot(slot, "its tree is gone, and no ref keeps one")
 
-    def _without_snapshot(self, slot: _Slot) -> None:
+    def _is_wrong(self, snapshot: Snapshot, held: str | None) -> bool:
+        """Whether a ref that is not the checkpoint's own is damage: a foreign one, one that holds another
+        tree than the record names, or one in the place of the own ref with that tree."""
+        tree = snapshot.tree
+        name = ids.reference_name(self.evidence.session_id, snapshot.reference or "")
+        return name is None or held == tree or self.evidence.references.get(name, tree) != tree
+
+    def _is_damaged(self, tree: str, held: str, is_anothers: bool) -> bool:
+        """Whether the tree that a record names gives way to the one that its own ref holds.
+
+        Where both are there and the record names its own ref, nothing tells which of them is right.
+        """
+        if tree == held:
+            return False
+        return is_anothers or one_letter_apart(tree, held) or not self.evidence.is_tree(tree)
+
+    def _without_snapshot(self, slot: _Slot, why: str) -> None:
         """A record that names no tree holds no files; nothing tells which tree it was."""
         record = slot.chunk.record
         if isinstance(record, CheckpointCreated):
@@ -234,7 +277,7 @@ class _Desk:
             record = replace(record, redo_snapshot=None)
         if record is not None:
             slot.chunk = replace(slot.chunk, data=to_line(record) + b"\n", record=record)
-            slot.said.append("it is without files; the name of its tree was damaged")
+            slot.said.append(f"it is without files; {why}")
 
 
 def _fits(start: int, before: int, end: int | None, following: int | None) -> bool:

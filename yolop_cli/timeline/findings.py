@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yolop_cli.errors import StorageError
+from yolop_cli import paths
+from yolop_cli.errors import YolopError, os_reason
 
 Severity = Literal["error", "warning"]
 Status = Literal["ok", "tail", "corrupt", "semantic"]
@@ -18,10 +19,11 @@ Status = Literal["ok", "tail", "corrupt", "semantic"]
 
 @dataclass(frozen=True)
 class Rule:
-    """A code of the table: its severity and one line of explanation."""
+    """A code of the table: its severity, one line of explanation, and what helps wherever it is met."""
 
     severity: Severity
     explanation: str
+    fix: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class Finding:
     def severity(self) -> Severity:
         """``error`` or ``warning``, as the table says."""
         return RULES[self.code].severity
+
+    @property
+    def advice(self) -> str | None:
+        """What helps: its own ``fix``, or the one of its code. Every error has one."""
+        return self.fix or RULES[self.code].fix
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,14 @@ def passed(reports: Iterable[Report], *, strict: bool = False) -> bool:
     return not any(report.findings if strict else report.errors for report in reports)
 
 
-def unreadable(error: StorageError) -> Finding:
+def unreadable(error: YolopError | OSError) -> Finding:
     """The finding for a file that the system does not let us read."""
-    fix = error.hint or "look at the file's type, mode and owner"
-    return Finding("unreadable-file", error.message, fix=fix)
+    fix = "look at the file's type, mode and owner"
+    if isinstance(error, YolopError):
+        return Finding("unreadable-file", error.message, fix=error.hint or fix)
+    return Finding(
+        "unreadable-file", f"{paths.show(error.filename or 'a file')}: {os_reason(error)}", fix=fix
+    )
 
 
 def to_json(finding: Finding) -> dict[str, Any]:
@@ -85,9 +96,11 @@ def to_json(finding: Finding) -> dict[str, Any]:
         "offset": finding.offset,
         "record_type": finding.record_type,
         "message": finding.message,
-        "fix": finding.fix,
+        "fix": finding.advice,
     }
 
+
+_PASSED_OVER = "readers pass over the line: leave it, or take it out of the file, keeping a copy"
 
 RULES: dict[str, Rule] = {
     # Pass 1: bytes.
@@ -125,8 +138,16 @@ RULES: dict[str, Rule] = {
     "dotted-type": Rule("warning", "the dotted spelling of a type, which the agent cannot read"),
     # Pass 3: meaning.
     "duplicate-id": Rule("error", "a checkpoint that was created before"),
-    "bad-id": Rule("error", "a checkpoint id that cannot be part of a ref"),
-    "bad-tree": Rule("error", "a snapshot whose tree is no object id"),
+    "bad-id": Rule(
+        "error",
+        "a checkpoint id that cannot be part of a ref",
+        "yolop-cli timeline repair gives it the name that other records or its ref use, or a new one",
+    ),
+    "bad-tree": Rule(
+        "error",
+        "a snapshot whose tree is no object id",
+        "yolop-cli timeline repair takes the tree of the turn's ref, or leaves the turn without files",
+    ),
     "parent-missing": Rule("error", "a checkpoint whose parent was never created"),
     "parent-cycle": Rule("error", "a checkpoint that is its own ancestor"),
     "journal-lost": Rule("error", "no checkpoint in the journal, though refs or the event log tell of turns"),
@@ -135,15 +156,36 @@ RULES: dict[str, Rule] = {
     "head-unknown": Rule("error", "the head moves to a checkpoint that was never created"),
     "redo-unknown": Rule("error", "redo would go to a checkpoint that was never created"),
     "end-before-start": Rule("error", "a turn that ends before it begins"),
-    "overlapping-ranges": Rule("error", "an event that belongs to two turns"),
-    "backward-range": Rule("error", "a turn that begins before an earlier one did"),
-    "foreign-reference": Rule("error", "a snapshot whose ref is another session's, or none of this tool's"),
+    "overlapping-ranges": Rule(
+        "error",
+        "an event that belongs to two turns",
+        "yolop-cli timeline repair ends the earlier one before the next begins",
+    ),
+    "backward-range": Rule(
+        "error",
+        "a turn that begins before an earlier one did",
+        "yolop-cli timeline repair puts the turns in the order of the log",
+    ),
+    "foreign-reference": Rule(
+        "error",
+        "a snapshot whose ref is another session's, or none of this tool's",
+        "yolop-cli timeline repair takes the turn's own ref, or leaves the name out when it has none; "
+        "it needs the session's worktree for that",
+    ),
     "foreign-repository": Rule("error", "the snapshots are not in the repository that the session names"),
-    "recovery-missing": Rule("error", "the snapshot that redo would bring back is gone"),
+    "recovery-missing": Rule(
+        "error",
+        "the snapshot that redo would bring back is gone",
+        "the next turn clears the redo; until then `redo --mode conversation` still moves the conversation",
+    ),
     "ref-differs": Rule("error", "a ref that holds another tree than its record says"),
     "tree-missing": Rule("error", "a snapshot whose tree, or a directory in it, is gone"),
     "blob-missing": Rule("error", "a snapshot that lacks the content of a file"),
-    "bad-file": Rule("error", "another file of the session does not have the form it must have"),
+    "bad-file": Rule(
+        "error",
+        "another file of the session does not have the form it must have",
+        "put right by hand what the message names, keeping a copy of the file",
+    ),
     "unknown-capture": Rule("warning", "a way of capturing that this toolkit does not know"),
     "baseline-gap": Rule("warning", "events before the first turn that belong to no branch"),
     "parent-not-head": Rule("warning", "a turn that did not begin at the head"),
@@ -173,13 +215,19 @@ RULES: dict[str, Rule] = {
     ),
     "loose-mode": Rule("warning", "a file or directory that others can read, or with an odd mode"),
     # The event log.
-    "event-malformed": Rule("error", "a line of the event log that is no event"),
+    "event-malformed": Rule("error", "a line of the event log that is no event", _PASSED_OVER),
     "event-torn": Rule("warning", "half an event at the end of the log, as after a crash"),
-    "event-form": Rule("error", "an event that does not have the form it must have"),
-    "event-order": Rule("error", "a sequence that is not greater than all before it"),
+    "event-form": Rule("error", "an event that does not have the form it must have", _PASSED_OVER),
+    "event-order": Rule(
+        "error",
+        "a sequence that is not greater than all before it",
+        "find the line whose number is wrong, this one or an earlier one, and take it out, keeping a copy",
+    ),
     "event-unnumbered": Rule("warning", "events without a sequence, as old logs have them"),
     # The model-context replacements.
-    "compaction-malformed": Rule("error", "a line of compaction-checkpoints.jsonl that is no record"),
+    "compaction-malformed": Rule(
+        "error", "a line of compaction-checkpoints.jsonl that is no record", _PASSED_OVER
+    ),
     "compaction-foreign": Rule("warning", "a model-context replacement of another session"),
     "compaction-beyond-log": Rule("warning", "a replacement for events that the log does not have"),
     # What doctor finds beside these.

@@ -48,7 +48,7 @@ def check_log(session: SessionDirectory) -> LogReport:
         for line, value in events.values(session.events):
             walk.line(line, value)
         walk.finish(_ends_with_line_feed(session))
-    except StorageError as error:
+    except (StorageError, OSError) as error:
         walk.findings.append(unreadable(error))
     path = os.fsencode(session.events)
     return LogReport(session.id, path, walk.events, walk.highest, tuple(walk.findings), walk.more)

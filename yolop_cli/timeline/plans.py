@@ -49,6 +49,7 @@ class Evidence:
     ``references`` are the private refs by name, ``prompts`` the prompts of the log with their sequences,
     ``answers`` the sequences of the agent's messages. ``capture`` is how snapshots were taken when no record
     tells. ``refs_known`` is False when the refs could not be read, so that none of them is known to be gone.
+    ``not_trees`` are ids that the journal or a ref gives for a tree and that the repository has no tree of.
     """
 
     references: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +59,11 @@ class Evidence:
     last_sequence: int | None = None
     capture: str | None = None
     refs_known: bool = False
+    not_trees: frozenset[str] = frozenset()
+
+    def is_tree(self, text: str) -> bool:
+        """Whether a text can be the id of a tree: it is an object id, and not known to be of no tree."""
+        return ids.is_object_id(text) and text not in self.not_trees
 
     def lacks_redo(self, state: TimelineState) -> bool:
         """Whether the recovery ref of a redo is gone: it is deleted only once the redo is used up or void."""

@@ -27,6 +27,7 @@ from yolop_cli.timeline.records import (
 
 _REPAIR = "yolop-cli timeline repair"
 _MAKES = f"{_REPAIR} makes it again from what is left of it, or sets aside what names it"
+_REDO = "redo"
 _ROOTS = f"{_REPAIR} puts the parent first, or takes the head at that moment when the parent begins later"
 _REBUILD = f"{_REPAIR} --strategy rebuild makes its records again"
 
@@ -315,7 +316,7 @@ def check_repository(
     redo = state.redo.snapshot if state.redo is not None else None
     moved = next((entry for entry in reversed(entries) if isinstance(entry.record, HeadMoved)), None)
     if redo is not None and moved is not None:
-        yield from _snapshot_findings("redo", redo, moved, facts, "recovery-missing")
+        yield from _snapshot_findings(_REDO, redo, moved, facts, "recovery-missing")
     needed = {snapshot.reference for snapshot in _snapshots(entries)} | set(facts.waiting)
     for reference in sorted(set(facts.references) - needed):
         name = ids.reference_name(session_id, reference) or reference
@@ -367,9 +368,11 @@ def _snapshot_findings(
         return
     if reference is not None and facts.references[reference] != snapshot.tree:
         found = facts.references[reference][:12]
-        yield finding("ref-differs", f"the ref of {name} names {found}, its record {snapshot.tree[:12]}")
+        message = f"the ref of {name} names {found}, its record {snapshot.tree[:12]}"
+        yield finding("ref-differs", message, _way_out_of_difference(name, snapshot, reference, facts))
     if snapshot.tree in facts.missing_trees:
-        yield finding("tree-missing", f"the tree of {name}, {snapshot.tree}, is not in the repository")
+        message = f"the tree of {name}, {snapshot.tree}, is not in the repository"
+        yield finding("tree-missing", message, _way_out_of_loss(name, reference))
         return
     for code, what, gaps in (
         ("tree-missing", "directories", facts.missing_trees),
@@ -378,4 +381,24 @@ def _snapshot_findings(
         gone = sorted(oid for oid, root in gaps.items() if root == snapshot.tree)
         if gone:
             message = f"the snapshot of {name} lacks the content of {len(gone)} {what}: {', '.join(gone[:3])}"
-            yield finding(code, message, "see `yolop-cli checkpoint verify`")
+            see = "" if name == _REDO else f"yolop-cli checkpoint verify {name} shows more; "
+            yield finding(code, message, see + _way_out_of_loss(name, reference))
+
+
+def _way_out_of_difference(name: str, snapshot: Snapshot, reference: str, facts: RepositoryFacts) -> str:
+    is_own = name == _REDO or reference.endswith(f"/{name}")
+    if not is_own or snapshot.tree in facts.missing_trees or not ids.is_object_id(snapshot.tree):
+        return f"{_REPAIR} takes the ref of its own name and the tree that it holds"
+    return (
+        f"`git update-ref {reference} {snapshot.tree}` if the record is right; "
+        f"if not, {_way_out_of_loss(name, reference)}"
+    )
+
+
+def _way_out_of_loss(name: str, reference: str | None) -> str:
+    """What ends an error about files that nothing brings back."""
+    if reference is None:
+        return f"{_REPAIR} leaves it without files"
+    if name == _REDO:
+        return f"the next turn clears the redo; or `git update-ref -d {reference}`, and {_REPAIR} clears it"
+    return f"yolop-cli checkpoint delete {name} makes it conversation-only"

@@ -254,7 +254,7 @@ class _Walk:
         """The baseline, when the record of it is lost: it reaches to the first turn."""
         state = self.folding.state
         wanted = first.event_start - 1
-        if state.nodes or (state.baseline_end is not None and state.baseline_end >= wanted):
+        if wanted < 0 or state.nodes or (state.baseline_end is not None and state.baseline_end >= wanted):
             return
         if self.pieces or (state.baseline_end is None and wanted > 0):
             message = f"the conversation up to event {wanted} comes before the first turn"
@@ -337,7 +337,14 @@ class _Walk:
         return Snapshot(anchored, ids.reference(self.evidence.session_id, checkpoint_id), self.capture)
 
     def _moment(self, piece: Piece | None) -> str:
-        told = legible(piece, "created_at") if piece is not None else None
+        """When a checkpoint was created: as its damaged record says, or the rest of it on the same line."""
+        if piece is None:
+            return self.time or self.now
+        told = legible(piece, "created_at")
+        if told is None:
+            rest = (one for one in self.pieces if one.line == piece.line and one.offset > piece.offset)
+            parts = (one for one in rest if legible(one, "type") is None)
+            told = next((time for one in parts if (time := legible(one, "created_at")) is not None), None)
         return told if told is not None and is_timestamp(told) else self.time or self.now
 
     def _make(self, record: Record, message: str) -> None:
