@@ -136,7 +136,7 @@ def test_an_interrupted_restore_of_the_directory_is_an_error(box: PlainBox) -> N
 def test_a_stale_restore_takes_its_safety_snapshot_along(box: PlainBox) -> None:
     held = set(box.snapshots())
     box.plan(box.checkpoints()[0]["id"], "workspace")
-    box.agent.ask("more")
+    box.agent.answer("more")
     assert codes(examined(box, code=1)) == ["stale-restore"]
     examined(box, "--fix")
     assert set(box.snapshots()) == held
