@@ -59,7 +59,7 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(box: Sandbox) -
     damaged(box, original)
     _, moments = at_moment(box, "count", 0, "timeline", "repair", "--apply")
     mended = box.timeline.read_bytes()
-    for number in spread(len(moments), 40):
+    for number in spread(len(moments), 16):
         for leftover in box.session.iterdir():
             leftover.unlink()
         box.private(box.timeline, original)
@@ -93,7 +93,7 @@ def test_a_disk_that_fails_at_any_moment_changes_nothing(box: Sandbox) -> None:
     damaged(box, original)
     _, moments = at_moment(box, "count", 0, "timeline", "repair", "--apply")
     mended = box.timeline.read_bytes()
-    for number in spread(len(moments), 12):
+    for number in spread(len(moments), 6):
         box.private(box.timeline, original)
         ran, _ = at_moment(box, "fail", number, "timeline", "repair", "--apply")
         assert ran.code in (0, 6, 9), ran.dump()

@@ -153,7 +153,7 @@ def there_and_back(box: Sandbox, first: Tree, second: Tree) -> None:
 RELAXED = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=RELAXED, derandomize=True, database=None)
+@settings(max_examples=4, deadline=None, suppress_health_check=RELAXED, derandomize=True, database=None)
 @for_all(pair=pairs)
 def test_capture_change_rewind_redo(playground: Sandbox, pair: tuple[Tree, Tree]) -> None:
     there_and_back(playground, *pair)

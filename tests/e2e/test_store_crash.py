@@ -132,12 +132,12 @@ def sweep(tmp_path: Path, verb: str, action: str, chosen: slice | int) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_killed(tmp_path: Path, verb: str) -> None:
-    sweep(tmp_path, verb, "kill", 4)
+    sweep(tmp_path, verb, "kill", 3)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_out_of_space(tmp_path: Path, verb: str) -> None:
-    sweep(tmp_path, verb, "full", 3)
+    sweep(tmp_path, verb, "full", 2)
 
 
 @pytest.mark.exhaustive

@@ -17,7 +17,7 @@ from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.store.packs import Packs
 from yolop_cli.snapshots.store.reach import Reach
 
-SAMPLES = 30
+SAMPLES = 15
 
 
 class Scene:

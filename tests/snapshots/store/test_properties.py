@@ -62,7 +62,7 @@ def clear(root: Path) -> None:
             shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=TREES, second=TREES)
 def test_back_and_forth(first: dict[bytes, Any], second: dict[bytes, Any]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
@@ -85,7 +85,7 @@ def test_back_and_forth(first: dict[bytes, Any], second: dict[bytes, Any]) -> No
         assert place.verify().findings == ()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first=TREES, second=TREES, third=TREES)
 def test_deleting_one_snapshot_leaves_the_others_whole(
     first: dict[bytes, Any], second: dict[bytes, Any], third: dict[bytes, Any]

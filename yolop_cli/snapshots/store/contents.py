@@ -59,10 +59,12 @@ class ContentReader:
 
     def _whole(self, fd: int, limit: int | None) -> Row | str:
         before = os.fstat(fd)
-        if 0 <= time.time() - before.st_ctime < _TICK:
+        if _is_recent(before):
             # Its last change is so recent that another one now would leave the same times behind.
             time.sleep(_TICK)
             before = os.fstat(fd)
+            if _is_recent(before):  # somebody is writing it
+                raise _MovedError
         if not stat.S_ISREG(before.st_mode):
             return CHANGING
         if limit is not None and before.st_size > limit:
@@ -128,6 +130,10 @@ def _checked(fd: int, before: os.stat_result) -> Iterator[bytes]:
         yield chunk
     if size != before.st_size or not _same(before, os.fstat(fd)):
         raise _MovedError
+
+
+def _is_recent(status: os.stat_result) -> bool:
+    return 0 <= time.time() - status.st_ctime < _TICK
 
 
 def _same(before: os.stat_result, after: os.stat_result) -> bool:
