@@ -62,7 +62,7 @@ READ_WELL = [
     ("event", "list"),
     ("worktree", "list"),
     ("rewind", "preview", "cp_1_1"),
-    ("undo", "--mode", "files"),
+    ("rewind", "preview", "cp_1_1", "--mode", "files"),
     ("compaction", "list"),
     ("schema", "list"),
     ("checkpoint", "diff", "cp_1_1"),
