@@ -222,7 +222,7 @@ except StorageError as error:
 
 def append_to_full_disk(path: Path, rejected: Path, limit: int) -> str:
     """Append 5,000 bytes where no file may grow beyond ``limit``."""
-    command = [sys.executable, "-c", CHILD, str(path), str(rejected), str(limit)]
+    command = [sys.executable, "-B", "-c", CHILD, str(path), str(rejected), str(limit)]
     ran = subprocess.run(command, cwd=program.ROOT, capture_output=True, timeout=60, check=False, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout

@@ -287,6 +287,19 @@ def test_status_70_is_one_line_with_nothing_private(
     assert "secret prompt" in capfd.readouterr().err
 
 
+def test_a_file_of_ours_that_ends_early_is_no_interruption(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As a compiled module that a full disk cut off: click would take it for a question left unanswered."""
+
+    def fail(*_: object) -> None:
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr("yolop_cli.schemas.names", fail)
+    assert run(["schema", "list", "--json"]) == 70
+    assert "EOFError" in json.loads(capfd.readouterr().err)["error"]["details"]["report"]
+
+
 def _on_a_terminal_of_its_own() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     # A test run that was started in the background ignores Ctrl-C, and hands that on.

@@ -98,7 +98,7 @@ def carry_out(git: Git, places: Places, session: SessionDirectory, token: str | 
             raise StaleError(f"{session.id} changed since the preview", hint=_again(session))
         _check_removable(session)
         for share in planned.shares:
-            session_snapshots.give_up(share)
+            session_snapshots.give_up(share.root, share.own)
         for repo, refs in planned.refs:
             repository.delete_refs(git, repo, refs)
         _remove(session)

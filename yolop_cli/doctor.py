@@ -23,7 +23,6 @@ from yolop_cli.ownership import owned_checkout
 from yolop_cli.session import events, lock, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
-from yolop_cli.session_snapshots import Share
 from yolop_cli.snapshots import refs, restore
 from yolop_cli.snapshots import store as snapshots
 from yolop_cli.snapshots.checkout import Checkout
@@ -344,7 +343,7 @@ def _cure(git: Git, session: SessionDirectory, cure: Cure) -> None:
         case "ref" if cure.reference is not None:
             refs.drop(git, owned_checkout(git, session), session.id, [cure.reference])
         case "snapshot" if cure.path is not None and cure.reference is not None:
-            session_snapshots.give_up(Share(cure.path, (cure.reference,), ()))
+            session_snapshots.give_up(cure.path, (cure.reference,))
         case "store" if cure.path is not None:
             session_snapshots.tidy(cure.path)
         case _:

@@ -89,16 +89,16 @@ def tidy(root: Path) -> None:
         snapshots.collect(store, snapshots.load_settings(store.root).grace)
 
 
-def give_up(share: Share) -> None:
-    """Delete the snapshots that are the session's own, then collect what only they used.
+def give_up(root: Path, own: tuple[str, ...]) -> None:
+    """Delete snapshots that nobody else needs, then collect what only they used.
 
     Raises ``BusyError``, ``DeniedError``, ``StorageError``; what is left then is deleted when this is done
     again, and contents that nothing reaches go with any later collection.
     """
-    if not share.own:
+    if not own:
         return
-    with snapshots.opened(share.root) as store:
-        present = tuple(each for each in share.own if snapshots.exists(store, each))
+    with snapshots.opened(root) as store:
+        present = tuple(each for each in own if snapshots.exists(store, each))
         if present:
             snapshots.delete(store, present, snapshots.load_settings(store.root).grace)
 

@@ -69,9 +69,8 @@ def run(arguments: list[str]) -> int:
         return _refused(UsageError(error.format_message(), hint=hint), arguments, as_json)
     except click.ClickException as error:
         return _refused(UsageError(error.format_message()), arguments, as_json)
-    except (KeyboardInterrupt, click.Abort):
-        screen.write_error("\ninterrupted\n")
-        return 130
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _interrupted(error, arguments, as_json)
     except BrokenPipeError:
         _settle_output()
         return PIPE_STATUS
@@ -88,6 +87,13 @@ def run(arguments: list[str]) -> int:
         return _refused(StorageError(f"{where}{os_reason(error)}"), arguments, as_json)
     except Exception as error:
         return _bug(error, arguments, as_json)
+
+
+def _interrupted(error: BaseException, arguments: list[str], as_json: bool) -> int:
+    if isinstance(error.__cause__, EOFError):  # click takes any of these for a question left unanswered
+        return _bug(error.__cause__, arguments, as_json)
+    screen.write_error("\ninterrupted\n")
+    return 130
 
 
 def _prepare_completion() -> None:

@@ -119,9 +119,9 @@ class _Merge:
         self.steps.append(Step("insert", message, record_type="checkpoint_created"))
 
 
-def missing(items: Sequence[Chunk | Lost], evidence: Evidence) -> int:
-    """How many turns ``with_traces`` would add."""
-    return len(_missing(fold(_records(items)), items, evidence))
+def missing(state: TimelineState, items: Sequence[Chunk | Lost], evidence: Evidence) -> int:
+    """How many turns ``with_traces`` would add to items that fold to this state."""
+    return len(_missing(state, items, evidence))
 
 
 def _missing(state: TimelineState, items: Sequence[Chunk | Lost], evidence: Evidence) -> list[_Turn]:

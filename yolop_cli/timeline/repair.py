@@ -32,7 +32,7 @@ def plan(
     """
     chosen = _to_the_end(_once(source, strategy, evidence, now), evidence, now)
     if strategy != "rebuild":
-        chosen = replace(chosen, rebuildable=rebuild.missing(chosen.chunks, evidence))
+        chosen = replace(chosen, rebuildable=rebuild.missing(chosen.after, chosen.chunks, evidence))
     return chosen if head is None else _to_the_end(_with_head(chosen, head, now), evidence, now)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import paths, plain, stored_files
+from yolop_cli import paths, plain
 from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
@@ -213,6 +213,8 @@ def diff(
 
     --stat and --patch are git's: of modes they know the executable bit, of directories nothing.
     """
+    from yolop_cli import stored_files
+
     screen = invocation.screen
     with store_of(invocation, root) as store:
         with counting(screen, "comparing") as step:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import stored_files
 from yolop_cli.cli import candidates, taking_out
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots.common import root_option, snapshot, store_of
@@ -27,6 +26,8 @@ def cat(invocation: Invocation, snapshot_id: str, path: str, root: str | None) -
 
     On a terminal control characters are shown as escapes.
     """
+    from yolop_cli import stored_files
+
     with store_of(invocation, root) as store:
         held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
         wanted = selection.relative(path, lambda: store.root)
@@ -55,6 +56,8 @@ def extract(
     Nothing that exists there is overwritten. Of modes the executable bit is kept, of directories only those
     that hold a file.
     """
+    from yolop_cli import stored_files
+
     with store_of(invocation, root) as store:
         held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
         chosen = [selection.relative(path, lambda: store.root) for path in wanted]

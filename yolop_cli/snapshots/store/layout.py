@@ -148,8 +148,9 @@ def opened(root: Path, *, create: bool = False) -> Iterator[Store]:
         except FileNotFoundError:
             raise no_snapshots(real) from None
         parts = Parts(base, real, stack)
-        for name in _PARTS:
-            parts[name] if create else name in parts
+        enter = parts.__getitem__ if create else parts.present
+        for name in _PARTS:  # what is not the user's own is refused before anything is read
+            enter(name)
         workspace_id = _workspace_id(base, parts, real, create=create)
         store = Store(real, workspace_id, root_fd, base, parts)
         stack.enter_context(_helpful(real))
