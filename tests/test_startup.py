@@ -8,7 +8,6 @@ import os
 import pty
 import select
 import shlex
-import signal
 import subprocess
 import sys
 import termios
@@ -302,8 +301,6 @@ def test_a_file_of_ours_that_ends_early_is_no_interruption(
 
 def _on_a_terminal_of_its_own() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    # A test run that was started in the background ignores Ctrl-C, and hands that on.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def on_terminal(box: Sandbox, *arguments: str, keys: bytes) -> tuple[int, bytes]:
