@@ -450,6 +450,60 @@ def test_gone_but_registered(field: Field) -> None:
     assert field.private_refs() == [f"refs/yolop/checkpoints/{session_id(2)}/cp_1_1"]
 
 
+DAMAGES = {
+    "whole": lambda directory: None,
+    "no metadata": lambda directory: (directory / "workspace.json").unlink(),
+    "damaged metadata": lambda directory: (directory / "workspace.json").write_bytes(b"{"),
+    "damaged journal": lambda directory: (directory / "timeline.jsonl").write_bytes(b"\0\n\0\n"),
+    "empty": lambda directory: shutil.rmtree(directory) or directory.mkdir(),
+    "a file": lambda directory: shutil.rmtree(directory) or directory.write_bytes(b""),
+    "a link that leads nowhere": lambda directory: shutil.rmtree(directory) or directory.symlink_to("gone"),
+    "the old layout": lambda directory: (
+        shutil.rmtree(directory) or directory.with_name(f"{directory.name}.jsonl").write_bytes(b"")
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "force"])
+def test_no_ref_goes_while_its_session_exists(field: Field, damage: str, force: tuple[str, ...]) -> None:
+    """A worktree that is gone leaves its files in the refs alone: only the registration may go."""
+    path = field.worktree(1)
+    directory = field.session(1, path)
+    field.worktree(2)  # a session that is gone, in the same repository
+    shutil.rmtree(path)
+    DAMAGES[damage](directory)
+    report = field.prune(*force, cwd=field.repos[0])
+    ref = f"refs/yolop/checkpoints/{session_id(1)}/cp_1_1"
+    assert field.private_refs() == [ref]
+    gone = [one for one in report["removed"] if one["path"] == str(path)]
+    assert [(one["missing"], one["refs"], one["kept_refs"]) for one in gone] in ([], [(True, [], [ref])])
+
+
+def test_the_files_of_a_pruned_worktree_are_still_in_the_refs(field: Field) -> None:
+    path = field.worktree(1)
+    field.session(1, path)
+    shutil.rmtree(path)
+    said = field.run("worktree", "prune", "--dry-run").text
+    assert "its session exists, so 1 ref with its files stay in the repository" in said
+    assert removed(field.prune()) == [str(path)]
+    assert field.registered() == []
+    assert b"a.txt" in field.box.git("ls-tree", "-r", field.private_refs()[0], at=field.repos[0])
+
+
+def test_two_sessions_on_one_worktree_keep_their_refs_when_one_goes(field: Field) -> None:
+    path = field.worktree(1)
+    field.ref(2)
+    directory = field.session(1, path)
+    field.session(2, path)
+    shutil.rmtree(directory)
+    assert kept(field.prune("--force", cwd=field.repos[0]))[str(path)] == ["referenced"]
+    assert len(field.private_refs()) == 2
+    shutil.rmtree(path)
+    field.prune("--force", cwd=field.repos[0])
+    assert field.private_refs() == [f"refs/yolop/checkpoints/{session_id(2)}/cp_1_1"]
+
+
 def test_gone_with_commits_that_are_nowhere_else_stays_registered(field: Field) -> None:
     path = field.worktree(1)
     detached_commit(field, path)

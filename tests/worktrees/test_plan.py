@@ -131,10 +131,11 @@ def test_refs_of_a_living_session_stay_when_a_worktree_of_its_name_goes() -> Non
     assert plan.detachments == ()
 
 
-def test_refs_of_a_living_session_go_with_the_worktree_it_names_when_that_is_gone() -> None:
+def test_refs_of_a_session_stay_when_the_worktree_it_names_is_gone() -> None:
     gone = facts(missing=True, named_by=(ONE,), saved=True)
     plan = prune_plan([gone], [repository(gone.path, **{ONE: {REF: "t"}})], living=frozenset({ONE}))
-    assert [dict(removal.refs) for removal in plan.removals] == [{REF: "t"}]
+    assert [(dict(removal.refs), removal.staying) for removal in plan.removals] == [({}, (REF,))]
+    assert plan.detachments == ()
 
 
 @pytest.mark.parametrize("stays", ["kept", "failed", "registered elsewhere"])

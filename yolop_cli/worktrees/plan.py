@@ -88,13 +88,15 @@ class Kept:
 class Removal:
     """A worktree to remove, or a registration whose worktree is gone, with the private refs that go first.
 
-    ``common`` is its repository, ``main`` that one's main checkout.
+    ``common`` is its repository, ``main`` that one's main checkout. ``staying`` are the private refs of its
+    session that stay, since the session exists: they are what brings the files back.
     """
 
     facts: Facts
     common: Path
     main: Path
     refs: Mapping[str, str]
+    staying: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,10 +221,11 @@ def _share_out(
             if one.common != repo.common:
                 continue
             session = one.session_id or ""
-            # A living session keeps its refs, unless this is the worktree it names, and that is gone.
-            outlived = session not in living or (one.missing and session in one.named_by)
-            refs = left.pop(session, {}) if outlived and session not in bound else {}
-            removals.append(Removal(one, repo.common, repo.main, refs))
+            # A session that exists keeps its refs, above all when its worktree is gone: they hold its files.
+            stays = session in living or session in bound
+            refs = {} if stays else left.pop(session, {})
+            staying = tuple(sorted(left.get(session, {}))) if stays else ()
+            removals.append(Removal(one, repo.common, repo.main, refs, staying))
         dead = (refs for session, refs in sorted(left.items()) if session not in living | bound)
         refs = {name: oid for refs in dead for name, oid in refs.items()}
         if refs:
