@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import program
-from yolop_cli import journal
-from yolop_cli.errors import StorageError
-from yolop_cli.journal import AppendReport, append, append_bytes, is_blank, read_lines
+from yolop_cli.ground import journal
+from yolop_cli.ground.errors import StorageError
+from yolop_cli.ground.journal import AppendReport, append, append_bytes, is_blank, read_lines
 
 ONE, TWO, NEW = b'{"n":1}', b'{"n":2}', b'{"n":"new"}'
 

@@ -262,7 +262,7 @@ def test_a_directory_is_kept_looked_at_and_taken_back_without_a_session(demo: De
 def test_table_of_statuses_is_the_programs_own() -> None:
     from yolop_cli.cli import main
     from yolop_cli.cli.bug import BugError
-    from yolop_cli.errors import YolopError
+    from yolop_cli.ground.errors import YolopError
 
     rows = dict(re.findall(r"^\| (\d+) \| ([A-Z_]*) ?\|", RECIPES, re.MULTILINE))
     codes = {str(each.exit_status): each.code for each in [*YolopError.__subclasses__(), BugError]}

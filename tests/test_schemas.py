@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from yolop_cli import schemas, strict_json
-from yolop_cli.errors import NotFoundError
-from yolop_cli.strict_json import NotJsonError
+from yolop_cli.ground import schemas, strict_json
+from yolop_cli.ground.errors import NotFoundError
+from yolop_cli.ground.strict_json import NotJsonError
 from yolop_cli.timeline import fields, records
 
 NOW = "2026-11-30T12:00:00.123456789Z"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from yolop_cli import schemas
+from yolop_cli.ground import schemas
 
 NOW = "2026-11-30T12:00:00Z"
 SESSION = "session_" + "0" * 32

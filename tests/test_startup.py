@@ -273,7 +273,7 @@ def test_status_70_is_one_line_with_nothing_private(
     def fail(*_: object) -> None:
         raise RuntimeError("secret prompt in /home/secret")
 
-    monkeypatch.setattr("yolop_cli.schemas.names", fail)
+    monkeypatch.setattr("yolop_cli.ground.schemas.names", fail)
     assert run(["schema", "list"]) == 70
     said = capfd.readouterr()
     assert (said.out, len(said.err.split("\n"))) == ("", 3)
@@ -294,7 +294,7 @@ def test_a_file_of_ours_that_ends_early_is_no_interruption(
     def fail(*_: object) -> None:
         raise EOFError("marshal data too short")
 
-    monkeypatch.setattr("yolop_cli.schemas.names", fail)
+    monkeypatch.setattr("yolop_cli.ground.schemas.names", fail)
     assert run(["schema", "list", "--json"]) == 70
     assert "EOFError" in json.loads(capfd.readouterr().err)["error"]["details"]["report"]
 

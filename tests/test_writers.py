@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from yolop_cli.writers import family, writers, writers_below
+from yolop_cli.ground.processes import family, writers, writers_below
 
 _READY = "print(flush=True); import time; time.sleep(60)"
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import click
 import roff
 
-from yolop_cli import __version__, errors
+from yolop_cli import __version__
 from yolop_cli.cli import completion
 from yolop_cli.cli.command import Command, LazyGroup
 from yolop_cli.cli.main import root
+from yolop_cli.ground import errors
 
 HERE = Path(__file__).resolve().parents[1]
 GENERATED = ("man/man1", "man/man5", "completions")

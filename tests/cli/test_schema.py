@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from yolop_cli import schemas
 from yolop_cli.cli.main import run
+from yolop_cli.ground import schemas
 
 CLEARED = b'{"type":"redo_cleared","cleared_at":"2026-11-30T12:00:00Z"}\n'
 

@@ -18,8 +18,8 @@ import pytest
 from tests.support import holders
 from tests.support.program import Ran
 from tests.support.sandbox import Sandbox
-from yolop_cli import schemas
 from yolop_cli.cli.main import root
+from yolop_cli.ground import schemas
 
 Words = tuple[str, ...]
 # Commands that print another's document: undo and redo are previews, with --yes results.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.test_snapshot_cases import Plain
 from tests.support.sandbox import Sandbox
-from yolop_cli.snapshots.store import mounts
+from yolop_cli.store import mounts
 
 OWN = ("unshare", "-m", "--propagation", "private", "sh", "-c")
 

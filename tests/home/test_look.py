@@ -10,9 +10,9 @@ import pytest
 from tests.support.program import PROGRAM
 from tests.support.sandbox import OTHER_SID, SID, Sandbox
 from tests.support.terminal import Terminal, width
-from yolop_cli import ids
 from yolop_cli.cli import text
 from yolop_cli.cli.tables import shown_columns
+from yolop_cli.ground import ids
 
 STYLE = re.compile(r"\x1b\[([0-9;]*)m")
 # Attributes, and the eight colours in two brightnesses; 38 and 48 begin any other colour.

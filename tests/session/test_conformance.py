@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from yolop_cli.errors import NotFoundError
+from yolop_cli.ground.errors import NotFoundError
 from yolop_cli.session.conformance import Conformance, Finding, check, is_of_lines, schema_of
 
 CLEARED = b'{"type":"redo_cleared","cleared_at":"2026-11-30T12:00:00Z"}'

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support import program
 from tests.support.sandbox import OTHER_SID, SID
-from yolop_cli.errors import StorageError
+from yolop_cli.ground.errors import StorageError
 from yolop_cli.session import events, longline
 from yolop_cli.session.longline import Long, Whole
 

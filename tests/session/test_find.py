@@ -11,7 +11,14 @@ import pytest
 
 from tests.support.program import UNPRIVILEGED
 from tests.support.sandbox import Sandbox
-from yolop_cli.errors import DeniedError, NotFoundError, RefusedError, StorageError, UsageError, YolopError
+from yolop_cli.ground.errors import (
+    DeniedError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    UsageError,
+    YolopError,
+)
 from yolop_cli.session.find import find, sessions
 from yolop_cli.session.places import Places
 

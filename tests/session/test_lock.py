@@ -14,7 +14,7 @@ import pytest
 
 from tests.support import holders
 from tests.support.sandbox import SID
-from yolop_cli.errors import BusyError, StorageError
+from yolop_cli.ground.errors import BusyError, StorageError
 from yolop_cli.session import lock
 from yolop_cli.session.directory import SessionDirectory
 

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from tests.support.sandbox import Sandbox
-from yolop_cli.git import Git
-from yolop_cli.snapshots.capture import capture
-from yolop_cli.snapshots.checkout import open_checkout
-from yolop_cli.snapshots.private_git import PrivateGit
+from yolop_cli.ground.git import Git
+from yolop_cli.trees.capture import capture
+from yolop_cli.trees.checkout import open_checkout
+from yolop_cli.trees.private_git import PrivateGit
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yolop_cli import schemas
-from yolop_cli.timeline import objects
-from yolop_cli.timeline.event_form import has_form
+from yolop_cli.ground import schemas
+from yolop_cli.timeline.checking import objects
+from yolop_cli.timeline.checking.event_form import has_form
 
 SID = "session_00000000000070008000000000000001"
 

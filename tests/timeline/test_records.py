@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.timelines import DIALECTS, RECORDS, TREES
-from yolop_cli import strict_json
-from yolop_cli.strict_json import NotJsonError
+from yolop_cli.ground import strict_json
+from yolop_cli.ground.strict_json import NotJsonError
 from yolop_cli.timeline.fields import is_timestamp
 from yolop_cli.timeline.records import (
     CheckpointCreated,

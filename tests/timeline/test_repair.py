@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from tests.support import reader
 from tests.timeline.journals import DAMAGE, data, healthy, moved, stamp
-from yolop_cli import journal
-from yolop_cli.errors import RefusedError
+from yolop_cli.ground import journal
+from yolop_cli.ground.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
-from yolop_cli.timeline import repair, semantic
+from yolop_cli.timeline.checking import semantic
+from yolop_cli.timeline.checking.validate import check_bytes
 from yolop_cli.timeline.findings import RULES
-from yolop_cli.timeline.plans import Evidence, Plan, Strategy
+from yolop_cli.timeline.mending import strategies
+from yolop_cli.timeline.mending.repair_plan import Evidence, Plan, Strategy
 from yolop_cli.timeline.records import is_readable
-from yolop_cli.timeline.validate import check_bytes
 
 LINES = healthy(12)
 SID = "session_00000000000070008000000000000001"
@@ -36,7 +37,7 @@ def plan_of(
     evidence: Evidence | None = None,
     head: str | None = None,
 ) -> Plan:
-    return repair.plan(content, strategy, evidence or Evidence(session_id=SID), NOW, head=head)
+    return strategies.plan(content, strategy, evidence or Evidence(session_id=SID), NOW, head=head)
 
 
 def timeline(content: bytes) -> timeline_file.Timeline:

@@ -19,11 +19,13 @@ import pytest
 
 from tests.support import reader
 from tests.timeline.journals import data, healthy
-from yolop_cli import journal
-from yolop_cli.timeline import correct, records, repair, salvage, scan, semantic
+from yolop_cli.ground import journal
 from yolop_cli.timeline import file as timeline_file
-from yolop_cli.timeline.plans import Evidence, Plan
-from yolop_cli.timeline.validate import Checked, check_bytes
+from yolop_cli.timeline import records
+from yolop_cli.timeline.checking import semantic
+from yolop_cli.timeline.checking.validate import Checked, check_bytes
+from yolop_cli.timeline.mending import correct, salvage, strategies
+from yolop_cli.timeline.mending.repair_plan import Evidence, Plan
 
 T = TypeVar("T")
 
@@ -57,7 +59,7 @@ def quick() -> Iterator[None]:
     Every case has 299 lines of the others in it, and neighbouring places end in the same repaired file.
     """
     parse = functools.lru_cache(maxsize=4096)(records.parse)
-    once = repair._once
+    once = strategies._once
     for_bytes = remembered(lambda source, strategy: once(source, strategy, EVIDENCE, NOW))
     with pytest.MonkeyPatch.context() as patch:
         for module in (scan, timeline_file, salvage, correct, records):
@@ -97,7 +99,7 @@ def refold(content: bytes) -> reader.Folded:
 
 
 def plan_of(content: bytes, head: str | None = None) -> Plan:
-    return repair.plan(content, "salvage", EVIDENCE, NOW, head=head)
+    return strategies.plan(content, "salvage", EVIDENCE, NOW, head=head)
 
 
 def mended(content: bytes, whole: list[bytes]) -> Plan:

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.timeline.journals import DAMAGE, data, healthy
-from yolop_cli import journal
+from yolop_cli.ground import journal
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.timeline import file as timeline_file
+from yolop_cli.timeline.checking.damage import Block, Readable, scan
+from yolop_cli.timeline.checking.validate import check_bytes, check_session
 from yolop_cli.timeline.findings import RULES, Finding, Report, passed, to_json
 from yolop_cli.timeline.records import is_readable
-from yolop_cli.timeline.scan import Block, Readable, scan
-from yolop_cli.timeline.validate import check_bytes, check_session
 
 LINES = healthy(12)
 SID = "session_00000000000070008000000000000001"

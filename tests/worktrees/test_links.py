@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sandbox import Sandbox
-from yolop_cli.errors import StorageError
+from yolop_cli.ground.errors import StorageError
 from yolop_cli.worktrees import links
 from yolop_cli.worktrees.links import NotLinkedError
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yolop_cli.worktrees.contents import Contents, Tree
-from yolop_cli.worktrees.plan import Facts, barriers, decide, prune_plan, unsaved
+from yolop_cli.worktrees.prune_plan import Facts, barriers, decide, prune_plan, unsaved
 from yolop_cli.worktrees.repository import Registered, Repository
 
 ONE, TWO = (f"session_{number:032x}" for number in (1, 2))

@@ -12,8 +12,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from yolop_cli import files
-from yolop_cli.errors import NotFoundError, UsageError
+from yolop_cli.ground import files
+from yolop_cli.ground.errors import NotFoundError, UsageError
 from yolop_cli.session.restore_file import Mode
 
 _MODES: dict[str, Mode] = {

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from yolop_cli import __version__
-from yolop_cli.errors import YolopError
+from yolop_cli.ground.errors import YolopError
 
 
 class BugError(YolopError):

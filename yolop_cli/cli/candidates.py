@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from yolop_cli.cli import text
-from yolop_cli.errors import YolopError
+from yolop_cli.ground.errors import YolopError
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.places import Places
 
@@ -73,7 +73,7 @@ def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 @_quiet
 def heads(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """What a repair can end at: a checkpoint, or nothing."""
-    from yolop_cli.timeline.plans import NO_HEAD
+    from yolop_cli.timeline.mending.repair_plan import NO_HEAD
 
     none = _items([(NO_HEAD, "before the first turn")], incomplete)
     return [*checkpoints(ctx, param, incomplete), *none]
@@ -93,7 +93,7 @@ def tokens(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candi
 @_quiet
 def snapshots(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """``latest`` and the snapshot ids of the directory, the newest first, with labels."""
-    from yolop_cli.snapshots import store
+    from yolop_cli import store
 
     with store.opened(_root(ctx)) as opened:
         manifests = store.load_all(opened)[0]
@@ -104,7 +104,7 @@ def snapshots(ctx: click.Context, param: click.Parameter, incomplete: str) -> Ca
 @_quiet
 def schemas(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """The names of the schemas."""
-    from yolop_cli.schemas import names
+    from yolop_cli.ground.schemas import names
 
     return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
 
@@ -129,8 +129,8 @@ def paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candid
 @_quiet
 def held_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """What the checkpoint named before holds, one directory deep; this asks git."""
-    from yolop_cli.git import Git
-    from yolop_cli.inspecting import Inspection
+    from yolop_cli.ground.git import Git
+    from yolop_cli.operations.inspect import Inspection
 
     session = _session(ctx)
     inspection = Inspection(Git(os.environ), session, _timeline(session))
@@ -143,8 +143,8 @@ def held_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> C
 @_quiet
 def snapshot_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """What the snapshot named before holds, one directory deep."""
-    from yolop_cli.snapshots import store
-    from yolop_cli.stored_files import SnapshotFiles
+    from yolop_cli import store
+    from yolop_cli.homes.stored_files import SnapshotFiles
 
     with store.opened(_root(ctx)) as opened:
         held = SnapshotFiles(opened, store.find(opened, str(ctx.params.get("snapshot_id")))).entries()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import paths
 from yolop_cli.cli import arguments, candidates, taking_out, text
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.controller import turns
-from yolop_cli.inspecting import Inspection, compared
-from yolop_cli.snapshots.comparison import Comparison
-from yolop_cli.snapshots.trees import TreeChange
+from yolop_cli.ground import paths
+from yolop_cli.operations import turns
+from yolop_cli.operations.inspect import Inspection, compared
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView
+from yolop_cli.trees.comparison import Comparison
+from yolop_cli.trees.tree import TreeChange
 
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 
@@ -243,7 +243,7 @@ def verify(invocation: Invocation, wanted: tuple[str, ...]) -> int:
 
     Exits 1 when something is wrong. Without ID every checkpoint of every branch is checked.
     """
-    from yolop_cli.cli.verify import report
+    from yolop_cli.cli.checkpoint_verify import report
 
     inspection = _inspection(invocation)
     return report(invocation.screen, inspection, list(wanted))

@@ -16,8 +16,8 @@ from click.shell_completion import CompletionItem
 
 from yolop_cli.cli import candidates
 from yolop_cli.cli.screen import COLORS, Screen
-from yolop_cli.errors import UsageError, YolopError
-from yolop_cli.git import Git
+from yolop_cli.ground.errors import UsageError, YolopError
+from yolop_cli.ground.git import Git
 from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import find
@@ -62,7 +62,7 @@ class Invocation:
 
     def is_interrupted(self, session: SessionDirectory) -> bool:
         """Whether a restore of a session was cut off while it changed the files, and took no effect."""
-        from yolop_cli.controller.writing import is_finished
+        from yolop_cli.homes.held import is_finished
         from yolop_cli.timeline import file as timeline_file
 
         try:
@@ -77,7 +77,7 @@ class Invocation:
             return False  # what is damaged can be deleted
 
     def _say_interrupted(self, session: SessionDirectory, waiting: restore_file.WaitingRestore) -> None:
-        from yolop_cli.controller.writing import is_finished
+        from yolop_cli.homes.held import is_finished
         from yolop_cli.timeline import file as timeline_file
 
         if lock.is_held(session):

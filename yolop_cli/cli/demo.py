@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from yolop_cli import demo as playing
-from yolop_cli import paths
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command
-from yolop_cli.errors import DeniedError
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import DeniedError
+from yolop_cli.operations import demo as playing
 
 
 @command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo try-it"])

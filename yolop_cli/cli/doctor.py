@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from yolop_cli import doctor as doctors
-from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, sessions_argument
 from yolop_cli.cli.findings import headline, show_finding
 from yolop_cli.cli.screen import Screen
-from yolop_cli.doctor import Cure, Examination, Treated
-from yolop_cli.errors import YolopError
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import YolopError
+from yolop_cli.operations import doctor as doctors
+from yolop_cli.operations.doctor import Cure, Examination, Treated
 from yolop_cli.timeline.findings import to_json
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from yolop_cli import files
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group, sessions_argument
 from yolop_cli.cli.screen import write_bytes
-from yolop_cli.errors import NotFoundError, UsageError
+from yolop_cli.ground import files
+from yolop_cli.ground.errors import NotFoundError, UsageError
 from yolop_cli.session import events
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.events import Event

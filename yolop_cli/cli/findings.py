@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from yolop_cli import __version__, paths
+from yolop_cli import __version__
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation
 from yolop_cli.cli.screen import Screen, write, write_json
-from yolop_cli.errors import UsageError
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import UsageError
 from yolop_cli.timeline.findings import RULES, Finding, Report, passed, to_json
 
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation
 from yolop_cli.cli.findings import headline
 from yolop_cli.cli.screen import Screen
+from yolop_cli.ground import paths
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.timeline import compaction, log_check
+from yolop_cli.timeline import compaction
+from yolop_cli.timeline.checking import log_check
 from yolop_cli.timeline.findings import Finding, to_json
 
 

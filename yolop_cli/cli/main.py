@@ -10,7 +10,7 @@ import click
 from yolop_cli import __version__
 from yolop_cli.cli import screen
 from yolop_cli.cli.command import CONTEXT, LazyGroup
-from yolop_cli.errors import StorageError, UsageError, YolopError, os_reason
+from yolop_cli.ground.errors import StorageError, UsageError, YolopError, os_reason
 
 _LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
 COMMANDS = {

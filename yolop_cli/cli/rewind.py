@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from yolop_cli import paths
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.arguments import mode_option
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write_error
-from yolop_cli.controller import apply as applying
-from yolop_cli.controller import preview as previewing
-from yolop_cli.controller.apply import Applied
-from yolop_cli.controller.preview import Preview
+from yolop_cli.ground import paths
+from yolop_cli.operations import apply as applying
+from yolop_cli.operations import preview as previewing
+from yolop_cli.operations.apply import Applied
+from yolop_cli.operations.preview import Preview
 from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Mode, Recovery, Stored, WaitingRestore
-from yolop_cli.snapshots.plan import Kept
+from yolop_cli.trees.tree_plan import Kept
 
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 _COLORS = {"added": "green", "deleted": "red"}

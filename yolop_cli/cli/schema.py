@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 import click
 
-from yolop_cli import files, paths, schemas
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import write
-from yolop_cli.errors import UsageError
+from yolop_cli.ground import files, paths, schemas
+from yolop_cli.ground.errors import UsageError
 from yolop_cli.session import conformance
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from yolop_cli import paths
 from yolop_cli.cli import text
-from yolop_cli.errors import YolopError
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import YolopError
 
 COLORS = ("auto", "always", "never")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from yolop_cli import ids, overview, paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.errors import YolopError
-from yolop_cli.ownership import owned_checkout
+from yolop_cli.ground import ids, paths
+from yolop_cli.ground.errors import YolopError
+from yolop_cli.homes.ownership import owned_checkout
+from yolop_cli.operations import overview
 from yolop_cli.session import lock, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.timeline import file as timeline_file
@@ -24,7 +25,7 @@ def session() -> None:
 
 
 session.table["delete"] = (
-    "yolop_cli.cli.deletion",
+    "yolop_cli.cli.session_delete",
     "delete",
     "Delete a session: preview, then token.",
     "Commands",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from yolop_cli import paths
 from yolop_cli.cli import text
 from yolop_cli.cli.screen import Screen, write, write_bytes
-from yolop_cli.snapshots.extract import Source, extract
-from yolop_cli.snapshots.trees import Content, Entry
+from yolop_cli.ground import paths
+from yolop_cli.trees.extract import Source, extract
+from yolop_cli.trees.tree import Content, Entry
 
 
 def print_file(

@@ -8,7 +8,7 @@ import click
 
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group, sessions_argument
-from yolop_cli.inspecting import Inspection
+from yolop_cli.operations.inspect import Inspection
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.records import file_snapshot_json, snapshot_json, to_json
@@ -105,8 +105,8 @@ def validate(
     The third pass also looks at the event log, the private refs and their objects, and file modes. It
     changes nothing and takes no lock. Exit 1 when there are errors.
     """
-    from yolop_cli.checking import check_session
     from yolop_cli.cli import findings
+    from yolop_cli.operations.check import check_session
 
     chosen = invocation.chosen(sessions, every=every)
     reports = []
@@ -148,9 +148,9 @@ def repair(invocation: Invocation, strategy: str, head: str | None, apply: bool)
     Nothing is thrown away: --apply keeps the original beside the new file as timeline.jsonl.bak-TIME and
     puts what it sets aside into timeline.rejected.jsonl. Exit 1 while there is something to do.
     """
-    from yolop_cli.cli import repairs
+    from yolop_cli.cli import timeline_repair
 
-    return repairs.run(invocation, strategy, head, apply=apply)
+    return timeline_repair.run(invocation, strategy, head, apply=apply)
 
 
 def _json(entry: Entry) -> dict[str, Any]:

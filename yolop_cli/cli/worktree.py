@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from yolop_cli import paths, pruning
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.cli.screen import Screen
-from yolop_cli.errors import StorageError, UsageError
-from yolop_cli.pruning import Report
-from yolop_cli.worktrees.plan import Facts, Kept, Removal, barriers, unsaved
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import StorageError, UsageError
+from yolop_cli.operations import prune as pruning
+from yolop_cli.operations.prune import Report
+from yolop_cli.worktrees.prune_plan import Facts, Kept, Removal, barriers, unsaved
 from yolop_cli.worktrees.storage import Trouble
 from yolop_cli.worktrees.survey import Survey
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from yolop_cli import journal, schemas, strict_json
-from yolop_cli.strict_json import JsonObject, NotJsonError
+from yolop_cli.ground import journal, schemas, strict_json
+from yolop_cli.ground.strict_json import JsonObject, NotJsonError
 
 _OF_LINES = {
     "timeline-record": re.compile(r"timeline\.jsonl(\.bak-.*)?\Z", re.DOTALL),

@@ -7,8 +7,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from yolop_cli import files, ids, paths
-from yolop_cli.errors import DeniedError, NotFoundError
+from yolop_cli.ground import files, ids, paths
+from yolop_cli.ground.errors import DeniedError, NotFoundError
 
 
 @dataclass(frozen=True)

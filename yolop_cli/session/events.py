@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from yolop_cli import files
-from yolop_cli.errors import NotFoundError
+from yolop_cli.ground import files
+from yolop_cli.ground.errors import NotFoundError
+from yolop_cli.ground.strict_json import is_int32
 from yolop_cli.session import longline
-from yolop_cli.strict_json import is_int32
 
 WHOLE_LINE = 1 << 20
 _BLOCK = 1 << 20

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from yolop_cli import files, ids, paths
-from yolop_cli.errors import NotFoundError, RefusedError, StorageError, UsageError
+from yolop_cli.ground import files, ids, paths
+from yolop_cli.ground.errors import NotFoundError, RefusedError, StorageError, UsageError
 from yolop_cli.session import workspace
 from yolop_cli.session.directory import SessionDirectory, open_directory
 from yolop_cli.session.places import SESSION_VARIABLE, Places

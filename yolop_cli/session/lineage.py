@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from yolop_cli import files, ids
-from yolop_cli.errors import StorageError
+from yolop_cli.ground import files, ids
+from yolop_cli.ground.errors import StorageError
 from yolop_cli.session import workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import sessions_in

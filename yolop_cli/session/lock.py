@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from yolop_cli import files
-from yolop_cli.errors import BusyError, NotFoundError, StorageError
+from yolop_cli.ground import files
+from yolop_cli.ground.errors import BusyError, NotFoundError, StorageError
 from yolop_cli.session.directory import SessionDirectory
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from yolop_cli import paths
-from yolop_cli.errors import BusyError, DeniedError
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import BusyError, DeniedError
 from yolop_cli.session import lock, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import sessions_in

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from yolop_cli import clock, files, paths, strict_json
-from yolop_cli.errors import StorageError
+from yolop_cli.ground import clock, files, paths, strict_json
+from yolop_cli.ground.errors import StorageError
+from yolop_cli.ground.strict_json import NotJsonError
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.strict_json import NotJsonError
 
 Kind = Literal["rewind", "redo"]
 Mode = Literal["conversation", "workspace", "both"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from yolop_cli import files, paths, strict_json
-from yolop_cli.errors import StorageError
-from yolop_cli.strict_json import NotJsonError
+from yolop_cli.ground import files, paths, strict_json
+from yolop_cli.ground.errors import StorageError
+from yolop_cli.ground.strict_json import NotJsonError
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from yolop_cli import files, journal, schemas, strict_json
-from yolop_cli.errors import NotFoundError, StorageError
+from yolop_cli.ground import files, journal, schemas, strict_json
+from yolop_cli.ground.errors import NotFoundError, StorageError
+from yolop_cli.ground.strict_json import NotJsonError
 from yolop_cli.session import events
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.strict_json import NotJsonError
 from yolop_cli.timeline.findings import Finding, unreadable
 from yolop_cli.timeline.fold import Activity
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from yolop_cli import strict_json
-from yolop_cli.strict_json import JsonFault, JsonObject, NotJsonError
+from yolop_cli.ground import strict_json
+from yolop_cli.ground.strict_json import JsonFault, JsonObject, NotJsonError
 
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|[+-](\d\d):(\d\d))\Z", re.ASCII

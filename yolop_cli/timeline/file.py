@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from yolop_cli import journal
-from yolop_cli.errors import CorruptError
+from yolop_cli.ground import journal
+from yolop_cli.ground.errors import CorruptError
+from yolop_cli.ground.strict_json import JsonFault, NotJsonError
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.strict_json import JsonFault, NotJsonError
 from yolop_cli.timeline.fold import TimelineState, fold
 from yolop_cli.timeline.records import Dialect, Parsed, Record, is_readable, parse, to_line
 

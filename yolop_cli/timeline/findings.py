@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yolop_cli import paths
-from yolop_cli.errors import YolopError, os_reason
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import YolopError, os_reason
 
 Severity = Literal["error", "warning"]
 Status = Literal["ok", "tail", "corrupt", "semantic"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yolop_cli import strict_json
-from yolop_cli.strict_json import JsonObject, NotJsonError
+from yolop_cli.ground import strict_json
+from yolop_cli.ground.strict_json import JsonObject, NotJsonError
 from yolop_cli.timeline.fields import Fields, fault
 
 Dialect = Literal["underscore", "dotted"]

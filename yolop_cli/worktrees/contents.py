@@ -13,8 +13,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from yolop_cli import paths
-from yolop_cli.git import Git, Where
+from yolop_cli.ground import paths
+from yolop_cli.ground.git import Git, Where
 from yolop_cli.worktrees.links import Link
 
 Settings = tuple[tuple[str, str], ...]

@@ -12,8 +12,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from yolop_cli import files, paths
-from yolop_cli.errors import NotFoundError, StorageError, os_reason
+from yolop_cli.ground import files, paths
+from yolop_cli.ground.errors import NotFoundError, StorageError, os_reason
 
 _UNDER_WAY = {
     "rebase-merge": "a rebase",

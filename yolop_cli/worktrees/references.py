@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from yolop_cli import ids, paths
-from yolop_cli.errors import StorageError, YolopError
+from yolop_cli.ground import ids, paths
+from yolop_cli.ground.errors import StorageError, YolopError
 from yolop_cli.session import lock, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.places import Places

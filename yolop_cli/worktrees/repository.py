@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from yolop_cli import ids
-from yolop_cli.git import Git, GitError, Where, repository
+from yolop_cli.ground import ids
+from yolop_cli.ground.git import Git, GitError, Where, repository
 
 # A ref that another process holds for a moment is worth a short wait.
 _LOCK_WAIT = (("core.filesRefLockTimeout", "2000"), ("core.packedRefsTimeout", "2000"))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from yolop_cli import ids, paths
-from yolop_cli.errors import os_reason
+from yolop_cli.ground import ids, paths
+from yolop_cli.ground.errors import os_reason
 
 
 @dataclass(frozen=True)

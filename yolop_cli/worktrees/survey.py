@@ -12,19 +12,19 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from yolop_cli import paths
-from yolop_cli.errors import YolopError, os_reason
-from yolop_cli.git import Git
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import YolopError, os_reason
+from yolop_cli.ground.git import Git
+from yolop_cli.ground.processes import writers_below
 from yolop_cli.session.places import Places
-from yolop_cli.session.repositories import remembered
+from yolop_cli.session.ref_repositories import remembered
 from yolop_cli.worktrees import contents, links, references, repository, storage
 from yolop_cli.worktrees.contents import Settings
 from yolop_cli.worktrees.links import Link, NotLinkedError
-from yolop_cli.worktrees.plan import Facts, Kept, Reason, barriers
+from yolop_cli.worktrees.prune_plan import Facts, Kept, Reason, barriers
 from yolop_cli.worktrees.references import References
 from yolop_cli.worktrees.repository import Registered, Repository
 from yolop_cli.worktrees.storage import Entry, Trouble
-from yolop_cli.writers import writers_below
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 Users = Mapping[Path, tuple[str, ...]]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.store.support import Place, Settle
-from yolop_cli.snapshots.store import state
 
 
 @pytest.fixture

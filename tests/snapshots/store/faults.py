@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from yolop_cli.snapshots.store import disk
+from yolop_cli.store import disk
 
 CALLS = (
     "create", "write", "truncate", "sync", "sync_all", "rename", "link", "unlink", "make_directory",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import trees
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Manifest, Prepared, RestorePlan, Rules, Settings
+from yolop_cli import store as snapshots
+from yolop_cli.store import Manifest, Prepared, RestorePlan, Rules, Settings
 
 
 class Place:
@@ -63,7 +63,7 @@ class Place:
         return trees.state(self.root)
 
     def object_count(self) -> int:
-        from yolop_cli.snapshots.store.packs import Packs
+        from yolop_cli.store.packs import Packs
 
         with snapshots.opened(self.root) as store, Packs(store) as packs:
             return len(packs.objects)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.store.support import Place
-from yolop_cli.errors import DeniedError, NotFoundError, StorageError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Manifest, locks
+from yolop_cli import store as snapshots
+from yolop_cli.ground.errors import DeniedError, NotFoundError, StorageError
+from yolop_cli.store import Manifest, locks
 
 
 def two(place: Place) -> tuple[Manifest, Manifest]:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.store.support import Place, Settle
-from yolop_cli.errors import DeniedError, NotFoundError, UsageError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import contents, disk
-from yolop_cli.snapshots.store.packs import Packs
-from yolop_cli.snapshots.store.trees import entry_at
+from yolop_cli import store as snapshots
+from yolop_cli.ground.errors import DeniedError, NotFoundError, UsageError
+from yolop_cli.store import disk, file_reader
+from yolop_cli.store.listing import entry_at
+from yolop_cli.store.packs import Packs
 
 
 def held(place: Place, snapshot: snapshots.Manifest, path: bytes) -> bytes | None:
@@ -189,7 +189,7 @@ def test_a_file_that_never_holds_still_is_skipped_as_changing(
     place.write("x", "0")
     place.write("y", "still\n")
     tries = []
-    real = contents._same
+    real = file_reader._same
 
     def changes_meanwhile(before: os.stat_result, after: os.stat_result) -> bool:
         if before.st_size == 1:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.store.support import Place
-from yolop_cli.errors import BusyError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import locks
+from yolop_cli import store as snapshots
+from yolop_cli.ground.errors import BusyError
+from yolop_cli.store import locks
 
 WORKER = """
 import os, random, sys

@@ -12,10 +12,10 @@ import pytest
 from tests.snapshots.store.faults import Faults, count, killed_at, spread
 from tests.snapshots.store.support import Place
 from tests.support.trees import Entry
-from yolop_cli.errors import StorageError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store.packs import Packs
-from yolop_cli.snapshots.store.reach import Reach
+from yolop_cli import store as snapshots
+from yolop_cli.ground.errors import StorageError
+from yolop_cli.store.packs import Packs
+from yolop_cli.store.reach import Reach
 
 SAMPLES = 15
 

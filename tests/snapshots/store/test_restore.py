@@ -12,9 +12,10 @@ import pytest
 
 from tests.snapshots.store.support import Place, Settle
 from tests.support import trees
-from yolop_cli.errors import DeniedError, StaleError, StorageError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Kept, Rules, Settings, apply, disk
+from yolop_cli import store as snapshots
+from yolop_cli.ground.errors import DeniedError, StaleError, StorageError
+from yolop_cli.store import Kept, Rules, Settings, disk
+from yolop_cli.store import place as apply
 
 AS_USER = (
     "setpriv",

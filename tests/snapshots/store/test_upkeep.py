@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.store.support import Place
-from yolop_cli.errors import NotFoundError, RefusedError, StorageError, YolopError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Label, Manifest, Reference, Retention
-from yolop_cli.snapshots.store.layout import new_snapshot_id
-from yolop_cli.snapshots.store.packs import Packs
+from yolop_cli import store as snapshots
+from yolop_cli.ground.errors import NotFoundError, RefusedError, StorageError, YolopError
+from yolop_cli.store import Label, Manifest, Reference, Retention
+from yolop_cli.store.layout import new_snapshot_id
+from yolop_cli.store.packs import Packs
 
 TREE = "0" * 64
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -103,7 +103,7 @@ def test_a_planted_directory_link_stops_a_collection(place: Place, tmp_path: Pat
 
 
 def snapshots_denied() -> type[Exception]:
-    from yolop_cli.errors import DeniedError
+    from yolop_cli.ground.errors import DeniedError
 
     return DeniedError
 
@@ -151,13 +151,13 @@ def test_a_tree_nobody_can_read_keeps_what_is_still_reached(place: Place) -> Non
 
 
 def blob_of(data: bytes) -> str:
-    from yolop_cli.snapshots.store.trees import digest_of
+    from yolop_cli.store.listing import digest_of
 
     return digest_of(data)
 
 
 def tree_at(place: Place, made: Manifest, path: bytes) -> str:
-    from yolop_cli.snapshots.store.trees import entry_at
+    from yolop_cli.store.listing import entry_at
 
     with snapshots.opened(place.root) as store, Packs(store) as packs:
         found = entry_at(packs.listing, made.tree, path)
@@ -177,7 +177,7 @@ def spoil(place: Place, digest: str) -> None:
 
 def test_case_41_a_stopped_snapshot_holds_back_a_collection(place: Place) -> None:
     """What is garbage but old is reused by a snapshot that is going on: the collection leaves it alone."""
-    from yolop_cli.snapshots.store import capture, locks, scan
+    from yolop_cli.store import locks, snapshot_capture, walk
 
     place.write("f", b"old garbage" * 100)
     first = place.snap()
@@ -188,11 +188,11 @@ def test_case_41_a_stopped_snapshot_holds_back_a_collection(place: Place) -> Non
     with snapshots.opened(place.root) as store, locks.working(store, "create") as marker:
         with (
             Packs(store) as packs,
-            capture.capturing(store, packs, scan.Scope(snapshots.Rules()), marker) as it,
+            snapshot_capture.capturing(store, packs, walk.Scope(snapshots.Rules()), marker) as it,
         ):
             assert it.writer.has(blob_of(b"old garbage" * 100), 1100)
             assert len(place.gc().deferred) == 1
-            made = capture.commit(store, it, Label())
+            made = snapshot_capture.commit(store, it, Label())
     assert place.gc().deleted == 0
     assert place.verify().ok
     (place.root / "f").unlink()
@@ -201,7 +201,7 @@ def test_case_41_a_stopped_snapshot_holds_back_a_collection(place: Place) -> Non
 
 
 def test_the_retention_after_a_snapshot_never_fails_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    from yolop_cli.snapshots.store import retention
+    from yolop_cli.store import retention
 
     for number in range(4):
         place.write("a", f"{number}\n")

@@ -1,6 +1,6 @@
 """``yolop-cli snapshot``: snapshots of any directory, with or without git."""
 
-from yolop_cli.cli.snapshots import files, single_files, upkeep
+from yolop_cli.cli.snapshots import basics, single_files, upkeep
 from yolop_cli.cli.snapshots.common import snapshot
 
 __all__ = ["files", "single_files", "snapshot", "upkeep"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from yolop_cli import store as snapshots
 from yolop_cli.cli import candidates, taking_out
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots.common import root_option, snapshot, store_of
-from yolop_cli.snapshots import selection
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Manifest
+from yolop_cli.store import Manifest
+from yolop_cli.trees import selection
 
 
 @command(
@@ -26,7 +26,7 @@ def cat(invocation: Invocation, snapshot_id: str, path: str, root: str | None) -
 
     On a terminal control characters are shown as escapes.
     """
-    from yolop_cli import stored_files
+    from yolop_cli.homes import stored_files
 
     with store_of(invocation, root) as store:
         held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
@@ -56,7 +56,7 @@ def extract(
     Nothing that exists there is overwritten. Of modes the executable bit is kept, of directories only those
     that hold a file.
     """
-    from yolop_cli import stored_files
+    from yolop_cli.homes import stored_files
 
     with store_of(invocation, root) as store:
         held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))

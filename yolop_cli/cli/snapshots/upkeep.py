@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import paths, plain
+from yolop_cli import store as snapshots
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
@@ -17,9 +17,10 @@ from yolop_cli.cli.snapshots.common import (
     snapshot,
     store_of,
 )
-from yolop_cli.errors import UsageError
-from yolop_cli.snapshots import store as snapshots
-from yolop_cli.snapshots.store import Retention, Store
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import UsageError
+from yolop_cli.homes import directory_snapshots
+from yolop_cli.store import Retention, Store
 
 _DRY_RUN = click.option("-n", "--dry-run", is_flag=True, help="Only show what it would do.")
 
@@ -85,7 +86,7 @@ def prune(
         if limits == Retention():
             raise UsageError("there is no limit", hint="give --keep-last N, --keep-within TIME or both")
         protected = [_id(store, each) for each in protect]
-        protected += plain.needed(store, invocation.places.sessions)
+        protected += directory_snapshots.needed(store, invocation.places.sessions)
         done = snapshots.prune(store, limits, protect=protected, grace=_grace(store, grace), dry_run=dry_run)
 
     def render() -> None:

@@ -1,0 +1,99 @@
+"""``session delete``: preview with a token, then the deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from yolop_cli.cli import text
+from yolop_cli.cli.command import Invocation, command
+from yolop_cli.cli.screen import Screen
+from yolop_cli.ground import paths
+from yolop_cli.ground.errors import RefusedError, UsageError
+from yolop_cli.operations import delete as deletion
+from yolop_cli.operations.delete import Deletion
+
+
+@command(
+    None,
+    "delete",
+    session=True,
+    examples=[
+        "yolop-cli session delete -s 01a2",
+        'yolop-cli session delete -s 01a2 --token "$token"',
+    ],
+)
+@click.option("--token", metavar="TOKEN", help="Delete what the preview with this token showed.")
+@click.option("--yes", is_flag=True, help="Delete without a preview.")
+def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
+    """Delete a session: its directory, its private refs and the snapshots of directories taken for it.
+
+    Without --token or --yes, show what would go. Branches, tags and the session's worktree stay, and so do
+    snapshots that another session refers to or that you made yourself. `yolop-cli worktree prune` removes a
+    worktree that no session needs any more.
+    """
+    if token is not None and yes:
+        raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
+    session = invocation.session()
+    if yes and invocation.is_interrupted(session):
+        raise RefusedError(
+            f"a restore of {session.id} was interrupted half-way, and what puts the files back would go too",
+            hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; without --yes a preview gives "
+            "the token that deletes it all the same",
+        )
+    if token is None and not yes:
+        found = deletion.plan(invocation.git, invocation.places, session)
+    else:
+        found = deletion.carry_out(invocation.git, invocation.places, session, token)
+    deleted = token is not None or yes
+    invocation.screen.result(_value(found, deleted), lambda: _show(invocation.screen, found, deleted))
+
+
+def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
+    return {
+        "session_id": found.session.id,
+        "path": paths.to_json(found.session.path),
+        "deleted": deleted,
+        "token": None if deleted else found.token,
+        "files": found.files,
+        "bytes": found.size,
+        "refs": [
+            {"repo": paths.to_json(repo.main), "name": name}
+            for repo, refs in found.refs
+            for name in sorted(refs)
+        ],
+        "snapshots": [
+            {"root": paths.to_json(share.root), "snapshot_id": each}
+            for share in found.shares
+            for each in share.own
+        ],
+        "kept_snapshots": [
+            {"root": paths.to_json(share.root), "snapshot_id": each, "why": why}
+            for share in found.shares
+            for each, why in share.kept
+        ],
+        "worktree": paths.to_json(found.worktree) if found.worktree else None,
+        "missing": [paths.to_json(path) for path in found.missing],
+    }
+
+
+def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
+    verb = "deleted" if deleted else "would delete"
+    what = f"{text.count(found.files, 'file')}, {text.size(found.size)}"
+    screen.line(f"{verb} {text.path(found.session.path)} ({what})")
+    for _, refs in found.refs:
+        for name in sorted(refs):
+            screen.line(f"{verb} {text.clean(name)}")
+    for share in found.shares:
+        for each in share.own:
+            screen.line(f"{verb} {text.clean(each)} in {text.path(share.root)}")
+        for each, why in share.kept:
+            screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
+    for path in found.missing:
+        screen.line(f"left alone: refs in {text.path(path)}, which is not here")
+    if found.worktree:
+        screen.line(f"left alone: the worktree {text.path(found.worktree)}")
+    if not deleted:
+        screen.line(f"token {found.token}")
+        screen.line(f"to do it: yolop-cli session delete -s {found.session.id} --token {found.token}")
