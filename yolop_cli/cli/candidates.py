@@ -93,10 +93,10 @@ def tokens(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candi
 @_quiet
 def snapshots(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """``latest`` and the snapshot ids of the directory, the newest first, with labels."""
-    from yolop_cli import store
+    from yolop_cli.operations import snapshot
 
-    with store.opened(_root(ctx)) as opened:
-        manifests = store.load_all(opened)[0]
+    with snapshot.opened(_root(ctx)) as store:
+        manifests = snapshot.load_all(store)[0]
     labels = [(one.id, one.label.text or one.created_at[:19]) for one in manifests]
     return _items([("latest", "the newest"), *labels] if labels else [], incomplete)
 
@@ -143,11 +143,11 @@ def held_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> C
 @_quiet
 def snapshot_paths(ctx: click.Context, param: click.Parameter, incomplete: str) -> Candidates:
     """What the snapshot named before holds, one directory deep."""
-    from yolop_cli import store
-    from yolop_cli.homes.stored_files import SnapshotFiles
+    from yolop_cli.operations import snapshot, take_out
 
-    with store.opened(_root(ctx)) as opened:
-        held = SnapshotFiles(opened, store.find(opened, str(ctx.params.get("snapshot_id")))).entries()
+    with snapshot.opened(_root(ctx)) as store:
+        manifest = snapshot.find(store, str(ctx.params.get("snapshot_id")))
+        held, _ = take_out.of_snapshot(store, manifest, ())
     return _one_deep((entry.path for entry in held), incomplete)
 
 

@@ -7,12 +7,11 @@ import click
 from yolop_cli.cli import arguments, candidates, taking_out, text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.ground import paths
-from yolop_cli.operations import turns
-from yolop_cli.operations.inspect import Inspection, compared
+from yolop_cli.operations import compare, turns
+from yolop_cli.operations.compare import Comparison, TreeChange
+from yolop_cli.operations.inspect import Inspection
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView
-from yolop_cli.trees.comparison import Comparison
-from yolop_cli.trees.tree import TreeChange
 
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 
@@ -185,7 +184,7 @@ def diff(
     if workspace and other is not None:
         raise click.UsageError("give OTHER or --workspace, not both")
     inspection = _inspection(invocation)
-    with compared(inspection, checkpoint_id, other) as comparison:
+    with compare.checkpoints(inspection, checkpoint_id, other) as comparison:
         _show_comparison(invocation, inspection, comparison, (checkpoint_id, other), form or "name-status")
         return 1 if exit_code and comparison.changes else 0
 

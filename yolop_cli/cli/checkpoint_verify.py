@@ -7,10 +7,8 @@ from typing import Any
 from yolop_cli.cli import text
 from yolop_cli.cli.screen import Screen
 from yolop_cli.ground import paths
-from yolop_cli.ground.errors import YolopError
 from yolop_cli.operations.inspect import Inspection
-from yolop_cli.timeline.view import WorkspaceView
-from yolop_cli.trees.check_tree import Problem, check_tree
+from yolop_cli.operations.verify import Verdict, verify
 
 
 def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:
@@ -21,7 +19,7 @@ def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:
     rows = []
     with screen.progress("checking", len(chosen)) as step:
         for each in chosen:
-            rows.append(_check(inspection, each))
+            rows.append(_row(verify(inspection, each)))
             step()
     ok = all(row["status"] != "damaged" for row in rows)
 
@@ -35,33 +33,11 @@ def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:
     return 0 if ok else 1
 
 
-def _check(inspection: Inspection, checkpoint_id: str) -> dict[str, Any]:
-    snapshot, stored = inspection.checkpoint(checkpoint_id).snapshot, inspection.stored(checkpoint_id)
-    view = inspection.view(checkpoint_id).workspace
-    if stored is not None:
-        blobs, found = stored.check() if view.available else (0, [_unavailable("snapshot-missing", view)])
-        return _row(checkpoint_id, "damaged" if found else "ok", blobs, found)
-    if snapshot is None:
-        return _row(checkpoint_id, "none", 0, [])
-    problems = [] if view.available else [_unavailable("ref-missing", view)]
-    try:
-        checkout = inspection.checkout
-        blobs, found = check_tree(inspection.git, inspection.where, snapshot.tree, checkout.object_format)
-    except YolopError as error:
-        blobs, found = 0, [Problem("repository", error.message)]
-    problems += found
-    return _row(checkpoint_id, "damaged" if problems else "ok", blobs, problems)
-
-
-def _unavailable(code: str, view: WorkspaceView) -> Problem:
-    return Problem(code, view.reason or "")
-
-
-def _row(checkpoint_id: str, status: str, blobs: int, problems: list[Problem]) -> dict[str, Any]:
+def _row(verdict: Verdict) -> dict[str, Any]:
     return {
-        "id": checkpoint_id,
-        "status": status,
-        "blobs": blobs,
+        "id": verdict.id,
+        "status": verdict.status,
+        "blobs": verdict.blobs,
         "problems": [
             {
                 "code": problem.code,
@@ -69,6 +45,6 @@ def _row(checkpoint_id: str, status: str, blobs: int, problems: list[Problem]) -
                 "path": None if problem.path is None else paths.to_json(problem.path),
                 "message": problem.message,
             }
-            for problem in problems
+            for problem in verdict.problems
         ],
     }

@@ -15,11 +15,10 @@ from yolop_cli.ground import paths
 from yolop_cli.operations import apply as applying
 from yolop_cli.operations import preview as previewing
 from yolop_cli.operations.apply import Applied
-from yolop_cli.operations.preview import Preview
+from yolop_cli.operations.preview import Kept, Preview
 from yolop_cli.session import restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Mode, Recovery, Stored, WaitingRestore
-from yolop_cli.trees.tree_plan import Kept
 
 _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 _COLORS = {"added": "green", "deleted": "red"}

@@ -11,8 +11,7 @@ import click
 from yolop_cli.cli import text
 from yolop_cli.cli.screen import Screen, write, write_bytes
 from yolop_cli.ground import paths
-from yolop_cli.trees.extract import Source, extract
-from yolop_cli.trees.tree import Content, Entry
+from yolop_cli.operations.take_out import Content, Entry, Source, extract
 
 
 def print_file(

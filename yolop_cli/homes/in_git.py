@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from yolop_cli.ground import ids
 from yolop_cli.ground.errors import DeniedError, RefusedError, StaleError, StorageError
 from yolop_cli.ground.processes import Writer, writers
 from yolop_cli.homes.held import Held, drop
 from yolop_cli.homes.ownership import owned_checkout
 from yolop_cli.homes.protocol import AGAIN, FilesPlan, Ready
-from yolop_cli.operations.turns import check_reference
+from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Kind, Planned, Recovery, Target, WaitingRestore
 from yolop_cli.timeline.fold import Redo
 from yolop_cli.timeline.records import Files, Snapshot
@@ -199,3 +200,12 @@ class GitHome:
         present = capture(self.one.git, self.private).tree
         translated = translate(self.one.git, self.private, snapshot.tree, present, run_filters=run_filters)
         return translated.tree, translated.unfiltered
+
+
+def check_reference(session: SessionDirectory, snapshot: Snapshot) -> None:
+    """Refuse a snapshot whose ref or tree is not what this session could have recorded."""
+    reference = snapshot.reference
+    if reference is not None and ids.reference_name(session.id, reference) is None:
+        raise RefusedError(f"the snapshot's ref is not one of this session: {reference!r}")
+    if not ids.is_object_id(snapshot.tree):
+        raise RefusedError(f"the snapshot names no tree: {snapshot.tree!r}")

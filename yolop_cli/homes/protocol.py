@@ -1,7 +1,7 @@
 """Where the files of a session's snapshots live, and the way back to them: one protocol, two homes.
 
-A session that owns a worktree keeps its files in its repository (``git_home``), any other in the store of
-the directory it works in (``store_home``). Preview and apply know only this protocol.
+A session that owns a worktree keeps its files in its repository (``in_git``), any other in the store of
+the directory it works in (``in_store``). Preview and apply know only this protocol; ``choice`` picks the home.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from yolop_cli.ground.processes import Writer
-from yolop_cli.homes.held import Held
-from yolop_cli.session.restore_file import Recovery, Stored, Target, WaitingRestore
+from yolop_cli.session.restore_file import Recovery, Stored, WaitingRestore
 from yolop_cli.timeline.fold import Redo
-from yolop_cli.timeline.records import Files, FileSnapshot
+from yolop_cli.timeline.records import Files
 from yolop_cli.trees.tree_plan import Kept
 from yolop_cli.trees.tree_restore import Restored
 
@@ -75,15 +74,3 @@ class Home(Protocol):
 
     def used_up(self, waiting: WaitingRestore, redone: Redo | None) -> Recovery | Stored | None:
         """Delete the snapshots that a redo used up; what is left of its own recovery snapshot."""
-
-
-def home_of(one: Held, files: Files | Target | Recovery | Stored) -> Home:
-    """The home of a snapshot."""
-    # Imported here, since both homes are made of this module's values.
-    if isinstance(files, FileSnapshot | Stored):
-        from yolop_cli.homes.in_store import StoreHome
-
-        return StoreHome(one)
-    from yolop_cli.homes.in_git import GitHome
-
-    return GitHome(one)

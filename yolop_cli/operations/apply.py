@@ -16,8 +16,9 @@ from yolop_cli.ground import clock, paths
 from yolop_cli.ground.errors import BusyError, RefusedError, StaleError, StorageError, YolopError
 from yolop_cli.ground.git import Git
 from yolop_cli.ground.processes import Writer, own_output
+from yolop_cli.homes.choice import home_of
 from yolop_cli.homes.held import Held, drop_waiting, held, is_finished
-from yolop_cli.homes.protocol import AGAIN, Home, home_of
+from yolop_cli.homes.protocol import AGAIN, Home
 from yolop_cli.operations.turns import closing
 from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory

@@ -6,9 +6,6 @@ agent runs.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +20,8 @@ from yolop_cli.timeline.file import Timeline
 from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, Snapshot
 from yolop_cli.timeline.view import CheckpointView, WorkspaceView, recorded, view
 from yolop_cli.trees import private_refs, selection, tree
-from yolop_cli.trees.capture import capture
 from yolop_cli.trees.checkout import Checkout
-from yolop_cli.trees.comparison import Comparison
 from yolop_cli.trees.extract import Source
-from yolop_cli.trees.private_git import PrivateGit
 from yolop_cli.trees.tree import Entry
 
 if TYPE_CHECKING:
@@ -168,34 +162,3 @@ class Inspection:
         if found is None:
             return SNAPSHOT_GONE
         return None if found == snapshot.tree else "its ref holds another tree than the one recorded"
-
-
-@contextmanager
-def compared(inspection: Inspection, checkpoint_id: str, other: str | None) -> Iterator[Comparison]:
-    """A checkpoint compared with another one, or with the files as they are now (captured aside)."""
-    one, two = inspection.stored(checkpoint_id), inspection.stored(other) if other is not None else None
-    if one is not None and (two is not None or other is None):
-        from yolop_cli.homes import stored_files
-
-        with stored_files.compared(inspection.git, one, two) as comparison:
-            yield comparison
-        return
-    if one is not None or two is not None:
-        raise RefusedError(f"{checkpoint_id} and {other} are kept in different places: git and a store")
-    _, snapshot = inspection.tree_of(checkpoint_id)
-    git, where = inspection.git, inspection.where
-    if other is not None:
-        _, second = inspection.tree_of(other)
-        changes = tree.differences(git, where, snapshot.tree, second.tree)
-        ends = (where, snapshot.tree, second.tree)
-        yield Comparison(snapshot.tree, second.tree, changes, git, lambda: ends)
-        return
-    with tempfile.TemporaryDirectory(prefix="yolop-") as directory:
-        aside = PrivateGit(
-            Path(directory) / inspection.session.id / "capture.git", inspection.checkout, aside=True
-        )
-        aside.borrow(inspection.session.capture)
-        now = capture(git, aside).tree
-        changes = tree.differences(git, aside.reading, snapshot.tree, now)
-        places = (aside.reading, snapshot.tree, now)
-        yield Comparison(snapshot.tree, now, changes, git, lambda: places)

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from yolop_cli.ground import clock
 from yolop_cli.ground.errors import DeniedError, RefusedError, StorageError
 from yolop_cli.ground.git import Git
+from yolop_cli.homes.choice import home_of
 from yolop_cli.homes.held import Held, drop, held
-from yolop_cli.homes.protocol import FilesPlan, home_of
+from yolop_cli.homes.protocol import FilesPlan
 from yolop_cli.operations.turns import unknown_checkpoint
 from yolop_cli.session import events, restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.restore_file import Kind, Mode, WaitingRestore
 from yolop_cli.timeline.fold import Activity, TimelineState
 from yolop_cli.timeline.records import Files
+from yolop_cli.trees.tree_plan import Kept as Kept
 
 
 @dataclass(frozen=True)

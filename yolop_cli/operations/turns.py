@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yolop_cli.ground import clock, ids
+from yolop_cli.ground import clock
 from yolop_cli.ground.errors import DeniedError, NotFoundError, RefusedError, YolopError
 from yolop_cli.ground.git import Git, GitError
 from yolop_cli.homes.held import Held, drop, drop_waiting, held
+from yolop_cli.homes.in_git import check_reference
 from yolop_cli.homes.ownership import owned_checkout
 from yolop_cli.session import ref_repositories
 from yolop_cli.session.directory import SessionDirectory
@@ -136,15 +137,6 @@ def closing(one: Held) -> list[Record]:
 def _end(one: Held, pending: str) -> int:
     """The last event of a turn that ends now. A log that was lost must not make it end before its start."""
     return max(one.last_sequence, one.state.nodes[pending].checkpoint.event_start - 1)
-
-
-def check_reference(session: SessionDirectory, snapshot: Snapshot) -> None:
-    """Refuse a snapshot whose ref or tree is not what this session could have recorded."""
-    reference = snapshot.reference
-    if reference is not None and ids.reference_name(session.id, reference) is None:
-        raise RefusedError(f"the snapshot's ref is not one of this session: {reference!r}")
-    if not ids.is_object_id(snapshot.tree):
-        raise RefusedError(f"the snapshot names no tree: {snapshot.tree!r}")
 
 
 def unknown_checkpoint(session: SessionDirectory, checkpoint_id: str) -> NotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import store as snapshots
 from yolop_cli.cli import arguments, candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
@@ -21,8 +20,8 @@ from yolop_cli.cli.snapshots.common import (
     warn_if_interrupted,
 )
 from yolop_cli.ground import paths
-from yolop_cli.homes import directory_snapshots
-from yolop_cli.store import Label, Manifest
+from yolop_cli.operations import snapshot as snapshots
+from yolop_cli.operations.snapshot import Label, Manifest
 
 
 @command(
@@ -56,7 +55,7 @@ def create(
     Files that did not change since the last one are not read. .git, node_modules and .cogitator are always
     left out, at any depth.
     """
-    wishes = directory_snapshots.Wishes(
+    wishes = snapshots.Wishes(
         tuple(arguments.words(pattern) for pattern in exclude),
         max_file_bytes,
         refuse_hard_links,
@@ -67,7 +66,7 @@ def create(
     named = Label(arguments.words(label) if label is not None else None)
     warn_if_interrupted(screen, where)
     with counting(screen, "reading") as step:
-        taken = directory_snapshots.take(where, named, wishes, step, invocation.places.sessions)
+        taken = snapshots.take(where, named, wishes, step, invocation.places.sessions)
     made = taken.snapshot
 
     def render() -> None:
@@ -214,7 +213,7 @@ def diff(
 
     --stat and --patch are git's: of modes they know the executable bit, of directories nothing.
     """
-    from yolop_cli.homes import stored_files
+    from yolop_cli.operations import compare
 
     screen = invocation.screen
     with store_of(invocation, root) as store:
@@ -222,7 +221,7 @@ def diff(
             base = snapshots.find(store, snapshot_id)
             second = snapshots.find(store, other) if other is not None else None
             found = snapshots.diff(store, base, second, step)
-        with stored_files.comparison(invocation.git, store, found, present=second is None) as comparison:
+        with compare.snapshots(invocation.git, store, found, present=second is None) as comparison:
             numbers = comparison.numbers() if form == "stat" else {}
             patch = comparison.patch(color=screen.color and not screen.as_json) if form == "patch" else None
         where = store.root
@@ -266,7 +265,7 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
     screen, where = invocation.screen, root_of(invocation, root)
     warn_if_interrupted(screen, where)
     with counting(screen, "comparing") as step:
-        done = directory_snapshots.restore(
+        done = snapshots.restore(
             where,
             snapshot_id,
             dry_run=dry_run,

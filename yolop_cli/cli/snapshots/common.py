@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from yolop_cli import store as snapshots
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, group
 from yolop_cli.cli.screen import Screen
 from yolop_cli.cli.snapshots import document
 from yolop_cli.ground.errors import NotFoundError, RefusedError, UsageError
+from yolop_cli.operations import snapshot as snapshots
+from yolop_cli.operations.snapshot import Store
 from yolop_cli.session import workspace
 from yolop_cli.session.directory import open_directory
-from yolop_cli.store import Store
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from yolop_cli import store as snapshots
 from yolop_cli.cli import text
 from yolop_cli.cli.screen import Screen
 from yolop_cli.ground import paths
-from yolop_cli.homes import directory_snapshots
-from yolop_cli.store import Change, GcPlan, Manifest, Pruned, RepairPlan, Verified
+from yolop_cli.operations import snapshot as snapshots
+from yolop_cli.operations.snapshot import Change, GcPlan, Manifest, Pruned, RepairPlan, Verified
 
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": "m"}
 _COLORS = {"added": "green", "deleted": "red"}
@@ -63,7 +62,7 @@ def pruned(done: Pruned | None, *, dry_run: bool = False) -> dict[str, Any] | No
     }
 
 
-def restored(done: directory_snapshots.Restored) -> dict[str, Any]:
+def restored(done: snapshots.Restored) -> dict[str, Any]:
     """A restore, or the plan of one."""
     plan = done.plan
     return {

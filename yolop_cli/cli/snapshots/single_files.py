@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import store as snapshots
 from yolop_cli.cli import candidates, taking_out
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots.common import root_option, snapshot, store_of
-from yolop_cli.store import Manifest
-from yolop_cli.trees import selection
+from yolop_cli.operations import snapshot as snapshots
+from yolop_cli.operations import take_out
+from yolop_cli.operations.snapshot import Manifest
 
 
 @command(
@@ -26,13 +26,11 @@ def cat(invocation: Invocation, snapshot_id: str, path: str, root: str | None) -
 
     On a terminal control characters are shown as escapes.
     """
-    from yolop_cli.homes import stored_files
-
     with store_of(invocation, root) as store:
-        held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
-        wanted = selection.relative(path, lambda: store.root)
-        found = selection.select(held.entries(), [wanted], held.manifest.id)
-        taking_out.print_file(invocation.screen, _of(held.manifest), found, wanted, held.with_content)
+        manifest = snapshots.find(store, snapshot_id)
+        found, source = take_out.of_snapshot(store, manifest, [path])
+        wanted = take_out.relative(path, lambda: store.root)
+        taking_out.print_file(invocation.screen, _of(manifest), found, wanted, source)
 
 
 @command(
@@ -56,14 +54,11 @@ def extract(
     Nothing that exists there is overwritten. Of modes the executable bit is kept, of directories only those
     that hold a file.
     """
-    from yolop_cli.homes import stored_files
-
     with store_of(invocation, root) as store:
-        held = stored_files.SnapshotFiles(store, snapshots.find(store, snapshot_id))
-        chosen = [selection.relative(path, lambda: store.root) for path in wanted]
-        found = selection.select(held.entries(), chosen, held.manifest.id)
+        manifest = snapshots.find(store, snapshot_id)
+        found, source = take_out.of_snapshot(store, manifest, wanted)
         target = invocation.places.here / destination
-        taking_out.write_files(invocation.screen, _of(held.manifest), found, target, held.with_content)
+        taking_out.write_files(invocation.screen, _of(manifest), found, target, source)
 
 
 def _of(manifest: Manifest) -> dict[str, str]:

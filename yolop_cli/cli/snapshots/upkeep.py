@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from yolop_cli import store as snapshots
 from yolop_cli.cli import candidates, text
 from yolop_cli.cli.command import Invocation, command
 from yolop_cli.cli.snapshots import document
@@ -19,8 +18,8 @@ from yolop_cli.cli.snapshots.common import (
 )
 from yolop_cli.ground import paths
 from yolop_cli.ground.errors import UsageError
-from yolop_cli.homes import directory_snapshots
-from yolop_cli.store import Retention, Store
+from yolop_cli.operations import snapshot as snapshots
+from yolop_cli.operations.snapshot import Retention, Store
 
 _DRY_RUN = click.option("-n", "--dry-run", is_flag=True, help="Only show what it would do.")
 
@@ -86,7 +85,7 @@ def prune(
         if limits == Retention():
             raise UsageError("there is no limit", hint="give --keep-last N, --keep-within TIME or both")
         protected = [_id(store, each) for each in protect]
-        protected += directory_snapshots.needed(store, invocation.places.sessions)
+        protected += snapshots.needed(store, invocation.places.sessions)
         done = snapshots.prune(store, limits, protect=protected, grace=_grace(store, grace), dry_run=dry_run)
 
     def render() -> None:
