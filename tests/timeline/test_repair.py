@@ -18,9 +18,10 @@ from yolop_cli.ground.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline.checking import semantic
 from yolop_cli.timeline.checking.validate import check_bytes
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.findings import RULES
 from yolop_cli.timeline.mending import strategies
-from yolop_cli.timeline.mending.repair_plan import Evidence, Plan, Strategy
+from yolop_cli.timeline.mending.repair_plan import Plan, Strategy
 from yolop_cli.timeline.records import is_readable
 
 LINES = healthy(12)

@@ -22,10 +22,11 @@ from tests.timeline.journals import data, healthy
 from yolop_cli.ground import journal
 from yolop_cli.timeline import file as timeline_file
 from yolop_cli.timeline import records
-from yolop_cli.timeline.checking import semantic
+from yolop_cli.timeline.checking import damage, semantic
 from yolop_cli.timeline.checking.validate import Checked, check_bytes
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.mending import correct, salvage, strategies
-from yolop_cli.timeline.mending.repair_plan import Evidence, Plan
+from yolop_cli.timeline.mending.repair_plan import Plan
 
 T = TypeVar("T")
 
@@ -62,9 +63,9 @@ def quick() -> Iterator[None]:
     once = strategies._once
     for_bytes = remembered(lambda source, strategy: once(source, strategy, EVIDENCE, NOW))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (scan, timeline_file, salvage, correct, records):
+        for module in (damage, timeline_file, salvage, correct, records):
             patch.setattr(module, "parse", parse)
-        patch.setattr(repair, "_once", lambda source, strategy, *_: for_bytes(source, strategy))
+        patch.setattr(strategies, "_once", lambda source, strategy, *_: for_bytes(source, strategy))
         yield
     for function in (check, said, refold):
         function.cache_clear()

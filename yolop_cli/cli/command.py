@@ -18,7 +18,6 @@ from yolop_cli.cli import candidates
 from yolop_cli.cli.screen import COLORS, Screen
 from yolop_cli.ground.errors import UsageError, YolopError
 from yolop_cli.ground.git import Git
-from yolop_cli.session import lock, restore_file
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import find
 from yolop_cli.session.find import sessions as all_sessions
@@ -53,36 +52,14 @@ class Invocation:
             raise
 
     def _tell_interrupted(self, session: SessionDirectory) -> None:
-        try:
-            waiting = restore_file.read(session)
-        except YolopError:
-            return  # the commands that need the file say what is wrong with it
-        if waiting is not None and waiting.phase == "applying":
-            self._say_interrupted(session, waiting)
+        if not os.path.lexists(session.restore):
+            return
+        from yolop_cli.operations.interruption import interruption
 
-    def is_interrupted(self, session: SessionDirectory) -> bool:
-        """Whether a restore of a session was cut off while it changed the files, and took no effect."""
-        from yolop_cli.homes.held import is_finished
-        from yolop_cli.timeline import file as timeline_file
-
-        try:
-            waiting = restore_file.read(session)
-            return (
-                waiting is not None
-                and waiting.phase == "applying"
-                and not lock.is_held(session)
-                and not is_finished(timeline_file.load(session), waiting)
-            )
-        except YolopError:
-            return False  # what is damaged can be deleted
-
-    def _say_interrupted(self, session: SessionDirectory, waiting: restore_file.WaitingRestore) -> None:
-        from yolop_cli.homes.held import is_finished
-        from yolop_cli.timeline import file as timeline_file
-
-        if lock.is_held(session):
-            return  # it is being applied right now
-        if is_finished(timeline_file.load(session), waiting):
+        found = interruption(session)
+        if found is None:
+            return
+        if found.finished:
             self.screen.warn(
                 f"a restore of {session.id} was interrupted after it had taken effect; nothing is left to do"
             )
@@ -90,7 +67,7 @@ class Invocation:
         self.screen.warn(
             f"a restore of {session.id} was interrupted while it changed the files: the head is where it "
             "was, some files may be the snapshot's. `yolop-cli rewind cancel` puts them back, "
-            f"`yolop-cli rewind apply {waiting.token}` finishes it"
+            f"`yolop-cli rewind apply {found.token}` finishes it"
         )
 
     def chosen(self, named: Sequence[str], *, every: bool) -> list[SessionDirectory]:

@@ -7,8 +7,6 @@ from typing import Any
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.ground import ids, paths
-from yolop_cli.ground.errors import YolopError
-from yolop_cli.homes.ownership import owned_checkout
 from yolop_cli.operations import overview
 from yolop_cli.session import lock, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
@@ -178,11 +176,7 @@ def _worktree(invocation: Invocation, metadata: workspace.Workspace, chosen: Any
     worktree = metadata.worktree
     if worktree is None:
         return None
-    reason = None
-    try:
-        owned_checkout(invocation.git, chosen)
-    except YolopError as error:
-        reason = error.message
+    reason = overview.why_not_owned(invocation.git, chosen)
     return {
         "path": paths.to_json(worktree.path),
         "branch": worktree.branch,

@@ -13,6 +13,7 @@ from yolop_cli.ground import paths
 from yolop_cli.ground.errors import RefusedError, UsageError
 from yolop_cli.operations import delete as deletion
 from yolop_cli.operations.delete import Deletion
+from yolop_cli.operations.interruption import is_half_done
 
 
 @command(
@@ -36,7 +37,7 @@ def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
     if token is not None and yes:
         raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
     session = invocation.session()
-    if yes and invocation.is_interrupted(session):
+    if yes and is_half_done(session):
         raise RefusedError(
             f"a restore of {session.id} was interrupted half-way, and what puts the files back would go too",
             hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; without --yes a preview gives "

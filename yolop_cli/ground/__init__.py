@@ -1,1 +1,4 @@
-"""What everything stands on: git, files, paths, processes, journals, schemas, ids, the clock, errors."""
+"""What everything else stands on: git, files, paths, processes, journals, schemas, ids, clock, errors.
+
+Only ``git`` starts programs. Nothing here knows what a session is.
+"""

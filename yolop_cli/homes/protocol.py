@@ -1,7 +1,7 @@
 """Where the files of a session's snapshots live, and the way back to them: one protocol, two homes.
 
 A session that owns a worktree keeps its files in its repository (``in_git``), any other in the store of
-the directory it works in (``in_store``). Preview and apply know only this protocol; ``choice`` picks the home.
+the directory it works in (``in_store``). Preview and apply know only this protocol; ``choice`` picks one.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""The only place that changes a session: begin and end turns, preview, apply and cancel restores."""
+"""What the commands do, one module a verb, each a function from a session to a value.
+
+The only floor that changes a session. Nothing here prints or knows Click.
+"""

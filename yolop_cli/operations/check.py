@@ -24,11 +24,11 @@ from yolop_cli.timeline.checking import semantic
 from yolop_cli.timeline.checking.damage import scan
 from yolop_cli.timeline.checking.semantic import RepositoryFacts
 from yolop_cli.timeline.checking.validate import check
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding, Report, unreadable
 from yolop_cli.timeline.fold import Redo, TimelineState, fold
 from yolop_cli.timeline.log_facts import LogFacts
-from yolop_cli.timeline.mending.repair_plan import Evidence
 from yolop_cli.timeline.records import CheckpointCreated, FileSnapshot, HeadMoved, type_name
 from yolop_cli.trees import connectivity, private_refs
 from yolop_cli.trees.checkout import Checkout

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from yolop_cli.ground.errors import YolopError
+from yolop_cli.ground.git import Git
+from yolop_cli.homes.ownership import owned_checkout
 from yolop_cli.session import events, lock, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.find import sessions
@@ -143,3 +145,12 @@ def _time(seconds: float | None) -> str | None:
     if seconds is None or seconds > 253402300799:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def why_not_owned(git: Git, session: SessionDirectory) -> str | None:
+    """Why a session does not own the worktree that it names, or None when it does."""
+    try:
+        owned_checkout(git, session)
+    except YolopError as error:
+        return error.message
+    return None

@@ -1,1 +1,4 @@
-"""The session directory: where it is, its files, its lock, its events, its metadata."""
+"""The session directory: finding it, its files, its lock, its events, its metadata.
+
+Reads what the agent wrote. What the checkpoints mean is in ``timeline``.
+"""

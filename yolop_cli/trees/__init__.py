@@ -1,1 +1,4 @@
-"""What the files were: captures, comparisons and restores."""
+"""Snapshots that are git trees: capture, plan a restore, carry it out, compare, check, take files out.
+
+Knows worktrees and repositories. Knows neither sessions nor the store of plain directories.
+"""

@@ -1,1 +1,4 @@
-"""The worktrees below the agent's storage roots: what is there, who needs it, what may go and why not."""
+"""The agent's worktrees: which there are, who needs them, what may go and why not.
+
+Decides, and removes nothing by itself.
+"""

@@ -3,4 +3,4 @@
 from yolop_cli.cli.snapshots import basics, single_files, upkeep
 from yolop_cli.cli.snapshots.common import snapshot
 
-__all__ = ["files", "single_files", "snapshot", "upkeep"]
+__all__ = ["basics", "single_files", "snapshot", "upkeep"]

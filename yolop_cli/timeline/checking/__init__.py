@@ -1,1 +1,1 @@
-"""Finds."""
+"""What is wrong with a journal, an event log or a record: damage, form, meaning. Changes nothing."""

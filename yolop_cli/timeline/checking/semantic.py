@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from yolop_cli.ground import ids
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.file import Entry
 from yolop_cli.timeline.findings import Finding
 from yolop_cli.timeline.fold import Folding, TimelineState
 from yolop_cli.timeline.log_facts import LogFacts
-from yolop_cli.timeline.mending.repair_plan import Evidence
 from yolop_cli.timeline.records import CheckpointCreated, HeadMoved, Snapshot, TurnCompleted, type_name
 
 _REPAIR = "yolop-cli timeline repair"

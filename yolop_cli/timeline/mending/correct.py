@@ -18,8 +18,9 @@ from yolop_cli.ground import ids
 from yolop_cli.timeline.checking import objects
 from yolop_cli.timeline.checking.pieces import Piece
 from yolop_cli.timeline.checking.spelling import nearest, one_letter_apart
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.fold import Folding, TimelineState
-from yolop_cli.timeline.mending.repair_plan import Chunk, Evidence, Step
+from yolop_cli.timeline.mending.repair_plan import Chunk, Step
 from yolop_cli.timeline.mending.salvage import Lost, Salvaged
 from yolop_cli.timeline.records import (
     CheckpointCreated,

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from yolop_cli.ground import ids
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.fold import Folding, TimelineState, fold
-from yolop_cli.timeline.mending.repair_plan import Chunk, Evidence, Step
+from yolop_cli.timeline.mending.repair_plan import Chunk, Step
 from yolop_cli.timeline.mending.salvage import Lost
 from yolop_cli.timeline.records import (
     CheckpointCreated,

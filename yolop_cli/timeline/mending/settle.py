@@ -18,6 +18,7 @@ from yolop_cli.timeline.checking import objects
 from yolop_cli.timeline.checking.damage import legible
 from yolop_cli.timeline.checking.pieces import Piece
 from yolop_cli.timeline.checking.spelling import nearest, one_letter_apart
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.fields import is_timestamp
 from yolop_cli.timeline.fold import Folding
 from yolop_cli.timeline.mending.remains import (
@@ -27,7 +28,7 @@ from yolop_cli.timeline.mending.remains import (
     may_have_moved,
     targets_of,
 )
-from yolop_cli.timeline.mending.repair_plan import Chunk, Evidence, Step
+from yolop_cli.timeline.mending.repair_plan import Chunk, Step
 from yolop_cli.timeline.mending.salvage import Lost, likely_type
 from yolop_cli.timeline.records import (
     CheckpointCreated,

@@ -9,11 +9,12 @@ from dataclasses import replace
 from yolop_cli.ground import ids, journal
 from yolop_cli.ground.errors import RefusedError
 from yolop_cli.timeline import file as timeline_file
+from yolop_cli.timeline.evidence import Evidence
 from yolop_cli.timeline.fold import TimelineState, fold
 from yolop_cli.timeline.mending import rebuild
 from yolop_cli.timeline.mending.correct import correct
 from yolop_cli.timeline.mending.order import put_in_order
-from yolop_cli.timeline.mending.repair_plan import NO_HEAD, Chunk, Evidence, Plan, Step, Strategy
+from yolop_cli.timeline.mending.repair_plan import NO_HEAD, Chunk, Plan, Step, Strategy
 from yolop_cli.timeline.mending.salvage import Salvaged, salvage
 from yolop_cli.timeline.mending.settle import settle
 from yolop_cli.timeline.records import HeadMoved, RedoCleared, to_line, type_name

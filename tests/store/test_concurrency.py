@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots.store.support import Place
+from tests.store.support import Place
 from yolop_cli import store as snapshots
 from yolop_cli.ground.errors import BusyError
 from yolop_cli.store import locks
@@ -22,7 +22,7 @@ from yolop_cli.store import locks
 WORKER = """
 import os, random, sys
 from pathlib import Path
-from tests.snapshots.store.support import Place
+from tests.store.support import Place
 from yolop_cli.errors import BusyError, StaleError
 from yolop_cli.snapshots import store as snapshots
 root, job, rounds, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -85,7 +85,7 @@ def test_four_processes_at_once_for_long(place: Place) -> None:
 def test_two_processes_make_one_store(place: Place) -> None:
     place.write("a", "one\n")
     words = (
-        "import sys; from pathlib import Path; from tests.snapshots.store.support import Place\n"
+        "import sys; from pathlib import Path; from tests.store.support import Place\n"
         "print(Place(Path(sys.argv[1])).snap().workspace_id)"
     )
     started = [

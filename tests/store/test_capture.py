@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots.store.support import Place, Settle
+from tests.store.support import Place, Settle
 from yolop_cli import store as snapshots
 from yolop_cli.ground.errors import DeniedError, NotFoundError, UsageError
 from yolop_cli.store import disk, file_reader
@@ -197,7 +197,7 @@ def test_a_file_that_never_holds_still_is_skipped_as_changing(
             return False
         return real(before, after)
 
-    monkeypatch.setattr(contents, "_same", changes_meanwhile)
+    monkeypatch.setattr(file_reader, "_same", changes_meanwhile)
     made = place.snap()
     assert made.skipped == (snapshots.Skipped(b"x", "changing"),)
     assert len(tries) == 5

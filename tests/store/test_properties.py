@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.snapshots.store.support import Place
+from tests.store.support import Place
 from tests.support.trees import difference
 
 NAMES = st.one_of(

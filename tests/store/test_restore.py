@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots.store.support import Place, Settle
+from tests.store.support import Place, Settle
 from tests.support import trees
 from yolop_cli import store as snapshots
 from yolop_cli.ground.errors import DeniedError, StaleError, StorageError
@@ -397,7 +397,7 @@ def test_a_replaced_file_keeps_its_owner(place: Place) -> None:
 def as_user(place: Place, words: str) -> subprocess.CompletedProcess[str]:
     """Run lines of Python on the place without the power to pass over permission bits."""
     script = (
-        "import sys; from pathlib import Path; from tests.snapshots.store.support import Place\n"
+        "import sys; from pathlib import Path; from tests.store.support import Place\n"
         "from yolop_cli.errors import YolopError\n"
         "place = Place(Path(sys.argv[1]))\n"
         "try:\n"
@@ -620,7 +620,7 @@ def test_large_files_are_streamed_and_stored_once(place: Place, content: str) ->
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from tests.snapshots.store.support import Place
+from tests.store.support import Place
 place = Place(Path(sys.argv[1]))
 {step}
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.snapshots.store.faults import Faults, count, killed_at, spread
-from tests.snapshots.store.support import Place
+from tests.store.faults import Faults, count, killed_at, spread
+from tests.store.support import Place
 from tests.support.trees import Entry
 from yolop_cli import store as snapshots
 from yolop_cli.ground.errors import StorageError

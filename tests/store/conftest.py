@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots.store.support import Place, Settle
+from tests.store.support import Place, Settle
+from yolop_cli.store import last_state
 
 
 @pytest.fixture
@@ -16,5 +17,5 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def settle(monkeypatch: pytest.MonkeyPatch) -> Settle:
     """Let the time pass after which a file's times are trusted: a twentieth of a second instead of two."""
-    monkeypatch.setattr(state, "SETTLED", 50_000_000)
+    monkeypatch.setattr(last_state, "SETTLED", 50_000_000)
     return lambda: time.sleep(0.1)

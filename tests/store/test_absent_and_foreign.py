@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots.store.support import Place
+from tests.store.support import Place
 from yolop_cli import store as snapshots
 from yolop_cli.ground.errors import DeniedError, NotFoundError, StorageError
 from yolop_cli.store import Manifest, locks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots.store.support import Place
+from tests.store.support import Place
 from yolop_cli import store as snapshots
 from yolop_cli.ground.errors import NotFoundError, RefusedError, StorageError, YolopError
 from yolop_cli.store import Label, Manifest, Reference, Retention
