@@ -52,7 +52,7 @@ def together(root: Path, rounds: int) -> None:
     jobs = [("create", 1), ("create", 2), ("restore", 3), ("collect", 4)]
     started = [
         subprocess.Popen([sys.executable, "-c", WORKER, str(root), job, str(rounds), str(seed)],
-                         cwd=Path(__file__).parents[3], stderr=subprocess.PIPE)
+                         cwd=Path(__file__).parents[2], stderr=subprocess.PIPE)
         for job, seed in jobs
     ]  # fmt: skip
     for process in started:
@@ -90,7 +90,7 @@ def test_two_processes_make_one_store(place: Place) -> None:
     )
     started = [
         subprocess.Popen([sys.executable, "-c", words, str(place.root)],
-                         cwd=Path(__file__).parents[3], stdout=subprocess.PIPE)
+                         cwd=Path(__file__).parents[2], stdout=subprocess.PIPE)
         for _ in range(4)
     ]  # fmt: skip
     assert len({process.communicate(timeout=60)[0] for process in started}) == 1
@@ -107,7 +107,7 @@ def test_a_stopped_process_still_counts_and_a_killed_one_does_not(place: Place) 
         "    print('here', flush=True); time.sleep(100)"
     )
     with subprocess.Popen([sys.executable, "-c", words, str(place.root)],
-                          cwd=Path(__file__).parents[3], stdout=subprocess.PIPE) as process:  # fmt: skip
+                          cwd=Path(__file__).parents[2], stdout=subprocess.PIPE) as process:  # fmt: skip
         assert process.stdout is not None and process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGSTOP)
         (place.home / "manifests" / f"{made.id}.json").unlink()

@@ -409,7 +409,7 @@ def as_user(place: Place, words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[2],
     )
 
 
@@ -634,7 +634,7 @@ def memory_of(place: Place, step: str) -> int:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[2],
     )
     return int(said.stdout)
 
