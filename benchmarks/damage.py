@@ -115,7 +115,7 @@ READ = "import json, sys\nfor line in open(sys.argv[1], 'rb'): json.loads(line)"
 TWO_PASSES = (
     "import sys\nfrom pathlib import Path\n"
     "from yolop_cli.session.directory import SessionDirectory\n"
-    "from yolop_cli.timeline.validate import check_session\n"
+    "from yolop_cli.timeline.checking.validate import check_session\n"
     "report = check_session(SessionDirectory(Path(sys.argv[1])))\n"
     "sys.exit(report.status != 'ok')"
 )

@@ -89,7 +89,7 @@ def ruff(where: str, source: str) -> str:
     ],
 )
 def test_lint_rules_fire_below_the_command_line_and_say_what_to_do(source: str, words: str) -> None:
-    assert words in ruff("yolop_cli/controller/new.py", source)
+    assert words in ruff("yolop_cli/operations/new.py", source)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="ruff is not installed")

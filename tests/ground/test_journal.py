@@ -208,8 +208,8 @@ def test_records_are_one_write(path: Path, rejected: Path, monkeypatch: pytest.M
 CHILD = """
 import resource, sys
 from pathlib import Path
-from yolop_cli import journal
-from yolop_cli.errors import StorageError
+from yolop_cli.ground import journal
+from yolop_cli.ground.errors import StorageError
 path, rejected, limit = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 record = b'{"n":"' + b"x" * 5000 + b'"}'

@@ -23,8 +23,8 @@ WORKER = """
 import os, random, sys
 from pathlib import Path
 from tests.store.support import Place
-from yolop_cli.errors import BusyError, StaleError
-from yolop_cli.snapshots import store as snapshots
+from yolop_cli.ground.errors import BusyError, StaleError
+from yolop_cli import store as snapshots
 root, job, rounds, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 place, rng = Place(root), random.Random(seed)
 for number in range(rounds):
@@ -40,7 +40,7 @@ for number in range(rounds):
     except (BusyError, StaleError, FileNotFoundError):
         pass
     except Exception as error:
-        from yolop_cli.errors import NotFoundError, StorageError
+        from yolop_cli.ground.errors import NotFoundError, StorageError
         # An edit in the middle of a restore undoes it; a snapshot may be pruned before it is used.
         if not isinstance(error, NotFoundError) and "as they were before" not in str(error):
             raise
@@ -102,7 +102,7 @@ def test_a_stopped_process_still_counts_and_a_killed_one_does_not(place: Place) 
     made = place.snap()
     words = (
         "import sys, time; from pathlib import Path\n"
-        "from yolop_cli.snapshots import store as s\nfrom yolop_cli.snapshots.store import locks\n"
+        "from yolop_cli import store as s\nfrom yolop_cli.store import locks\n"
         "with s.opened(Path(sys.argv[1])) as store, locks.working(store, 'create'):\n"
         "    print('here', flush=True); time.sleep(100)"
     )

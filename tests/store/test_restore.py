@@ -398,7 +398,7 @@ def as_user(place: Place, words: str) -> subprocess.CompletedProcess[str]:
     """Run lines of Python on the place without the power to pass over permission bits."""
     script = (
         "import sys; from pathlib import Path; from tests.store.support import Place\n"
-        "from yolop_cli.errors import YolopError\n"
+        "from yolop_cli.ground.errors import YolopError\n"
         "place = Place(Path(sys.argv[1]))\n"
         "try:\n"
         + "".join(f"    {line}\n" for line in words.split("\n"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _ENDING = ".schema.json"
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 _RECORD_SCHEMA = "timeline-record"
 _BRANCHING = ("oneOf", "anyOf")
 
