@@ -450,6 +450,41 @@ def test_gone_but_registered(field: Field) -> None:
     assert field.private_refs() == [f"refs/yolop/checkpoints/{session_id(2)}/cp_1_1"]
 
 
+@pytest.mark.parametrize("session", ["readable", "old log", "empty", "dangling link"])
+def test_refs_of_a_session_whose_worktree_is_gone_stay(field: Field, session: str) -> None:
+    """As after a reboot: the refs hold what was in no commit, and the session can be restored from them."""
+    path = field.worktree(1, refs=2)
+    refs = field.private_refs()
+    directory = field.box.sessions / session_id(1)
+    field.session(2, None)  # names the repository
+    match session:
+        case "readable":
+            field.session(1, path)
+        case "old log":
+            directory.with_name(f"{session_id(1)}.jsonl").touch()
+        case "empty":
+            directory.mkdir()
+        case _:
+            directory.symlink_to("nowhere")
+    shutil.rmtree(path)
+    text = field.run("worktree", "prune", "--dry-run", "--force").text
+    report = field.prune("--force")
+    assert report["refs"] == []
+    assert field.private_refs() == refs
+    if session == "readable":
+        assert [one["kept_refs"] for one in report["removed"]] == [refs]
+        assert f"would remove {path} (already gone, only registered)" in text
+        assert f"  kept 2 refs of {session_id(1)}: the session exists" in text
+        assert field.registered() == []
+    else:  # nobody knows what the session needs
+        assert kept(report) == {str(path): ["referenced"]}
+    # Only when the session is gone too, nothing needs them.
+    shutil.rmtree(directory) if directory.is_dir() else None
+    for name in (directory, directory.with_name(f"{session_id(1)}.jsonl")):
+        name.unlink(missing_ok=True)
+    assert field.prune()["refs"] == refs
+
+
 def test_gone_with_commits_that_are_nowhere_else_stays_registered(field: Field) -> None:
     path = field.worktree(1)
     detached_commit(field, path)

@@ -125,16 +125,12 @@ def test_refs_go_with_their_worktree() -> None:
     assert plan.detachments == ()
 
 
-def test_refs_of_a_living_session_stay_when_a_worktree_of_its_name_goes() -> None:
-    plan = prune_plan([facts()], [repository(**{ONE: {REF: "t"}})], living=frozenset({ONE}))
-    assert [dict(removal.refs) for removal in plan.removals] == [{}]
+@pytest.mark.parametrize("changes", [{}, {"missing": True, "named_by": (ONE,), "saved": True}])
+def test_refs_of_a_living_session_stay_when_its_worktree_goes_or_is_gone(changes: dict[str, Any]) -> None:
+    one = facts(**changes)
+    plan = prune_plan([one], [repository(one.path, **{ONE: {REF: "t"}})], living=frozenset({ONE}))
+    assert [(dict(removal.refs), dict(removal.kept_refs)) for removal in plan.removals] == [({}, {REF: "t"})]
     assert plan.detachments == ()
-
-
-def test_refs_of_a_living_session_go_with_the_worktree_it_names_when_that_is_gone() -> None:
-    gone = facts(missing=True, named_by=(ONE,), saved=True)
-    plan = prune_plan([gone], [repository(gone.path, **{ONE: {REF: "t"}})], living=frozenset({ONE}))
-    assert [dict(removal.refs) for removal in plan.removals] == [{REF: "t"}]
 
 
 @pytest.mark.parametrize("stays", ["kept", "failed", "registered elsewhere"])

@@ -146,6 +146,7 @@ def _removal(removal: Removal) -> dict[str, Any]:
         "missing": facts.missing,
         "overrode": [reason.code for reason in unsaved(facts)],
         "refs": sorted(removal.refs),
+        "kept_refs": sorted(removal.kept_refs),
     }
 
 
@@ -222,6 +223,9 @@ def _show_report(screen: Screen, report: Report) -> None:
         screen.line(
             f"{'would remove' if report.dry_run else 'removed'} {text.path(removal.facts.path)}{refs}{gone}"
         )
+        if removal.kept_refs:
+            refs = text.count(len(removal.kept_refs), "ref")
+            screen.line(f"  kept {refs} of {removal.facts.session_id}: the session exists")
         for reason in unsaved(removal.facts):
             screen.line(f"  although {text.clean(reason.words)}")
     if report.dry_run and any(not removal.facts.missing for removal in report.removed):

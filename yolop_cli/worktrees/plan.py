@@ -7,7 +7,7 @@ can be tested without a disk (behaviour page, "worktree prune").
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -88,13 +88,15 @@ class Kept:
 class Removal:
     """A worktree to remove, or a registration whose worktree is gone, with the private refs that go first.
 
-    ``common`` is its repository, ``main`` that one's main checkout.
+    ``common`` is its repository, ``main`` that one's main checkout. ``kept_refs`` are those that stay since
+    the session exists: they may be the only copy of what was in the worktree.
     """
 
     facts: Facts
     common: Path
     main: Path
     refs: Mapping[str, str]
+    kept_refs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,8 +180,9 @@ def prune_plan(
 
     In a repository that is ``unclaimed`` refs stay: sessions of another data directory may need them.
 
-    ``living`` are the sessions that exist or run; refs of all others go, except where a worktree that
-    stays bears the session's name: what is in it may need them.
+    ``living`` are the sessions that exist or run: their refs stay, also those of a session whose worktree
+    is gone, for they hold its files. Refs of all others go, except where a worktree that stays bears the
+    session's name: what is in it may need them.
     """
     going: list[Facts] = []
     staying = list(kept)
@@ -219,10 +222,11 @@ def _share_out(
             if one.common != repo.common:
                 continue
             session = one.session_id or ""
-            # A living session keeps its refs, unless this is the worktree it names, and that is gone.
-            outlived = session not in living or (one.missing and session in one.named_by)
-            refs = left.pop(session, {}) if outlived and session not in bound else {}
-            removals.append(Removal(one, repo.common, repo.main, refs))
+            if session in living:
+                removals.append(Removal(one, repo.common, repo.main, {}, left.get(session, {})))
+            else:
+                refs = left.pop(session, {}) if session not in bound else {}
+                removals.append(Removal(one, repo.common, repo.main, refs))
         dead = (refs for session, refs in sorted(left.items()) if session not in living | bound)
         refs = {name: oid for refs in dead for name, oid in refs.items()}
         if refs:
