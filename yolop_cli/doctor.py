@@ -17,6 +17,7 @@ from typing import Literal
 
 from yolop_cli import files, ids, journal, paths, session_snapshots, session_store
 from yolop_cli.checking import check_session, mode_faults
+from yolop_cli.controller.writing import is_unneeded
 from yolop_cli.errors import StorageError, YolopError, os_reason
 from yolop_cli.git import Git
 from yolop_cli.ownership import owned_checkout
@@ -374,8 +375,11 @@ def _remove(path: Path) -> None:
 
 def _drop_restore(git: Git, session: SessionDirectory) -> None:
     waiting = restore_file.read(session)
+    state = timeline_file.load(session).state
     restore_file.remove(session)
     if waiting is not None and isinstance(waiting.recovery, Recovery):
-        refs.drop(git, owned_checkout(git, session), session.id, [waiting.recovery.reference])
+        reference = waiting.recovery.reference
+        if is_unneeded(session, state, reference):
+            refs.drop(git, owned_checkout(git, session), session.id, [reference])
     elif waiting is not None and isinstance(waiting.recovery, Stored):
         session_store.drop(session, [waiting.recovery.id])

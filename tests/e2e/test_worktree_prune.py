@@ -814,6 +814,53 @@ def test_sessions_of_the_usual_place_count_beside_a_chosen_one(field: Field) -> 
     assert kept(report)[str(path)] == ["referenced"]
 
 
+@pytest.mark.parametrize("variable", ["YOLOP_SESSIONS_DIR", "YOLOP_DATA_DIR", "XDG_DATA_HOME", "HOME"])
+def test_refs_of_a_session_in_any_directory_that_the_environment_names_stay(
+    field: Field, variable: str
+) -> None:
+    """What outranks another for finding a session hides none of it from a prune."""
+    ref = field.ref(1)
+    places = {"YOLOP_SESSIONS_DIR": "", "YOLOP_DATA_DIR": "sessions", "XDG_DATA_HOME": "yolop/sessions"}
+    for name, below in {**places, "HOME": ".local/share/yolop/sessions"}.items():
+        root = field.box.home if name == "HOME" else field.box.root / name
+        (root / below).mkdir(parents=True)
+        field.box.env[name] = str(root)
+        if name == variable:
+            directory = root / below / session_id(1)
+    directory.mkdir()
+    chosen = ("--sessions-dir", str(field.box.sessions), "--repo", str(field.repos[0]))
+    assert field.prune(*chosen)["refs"] == []
+    directory.rmdir()
+    assert field.prune(*chosen)["refs"] == [ref]
+
+
+def test_sessions_behind_a_link_to_nowhere_are_not_gone(field: Field) -> None:
+    """As of a disk that is not mounted: nobody knows which sessions are there."""
+    field.ref(1)
+    field.box.env["YOLOP_SESSIONS_DIR"] = str(field.box.root / "disk" / "sessions")
+    (field.box.root / "disk").symlink_to("not mounted")
+    before = field.snapshot()
+    chosen = ("--sessions-dir", str(field.box.sessions), "--repo", str(field.repos[0]))
+    ran = program.run(
+        ("worktree", "prune", "--yes", *chosen), env=field.box.environment(), cwd=field.box.root
+    )
+    assert ran.code == 9 and b"leads nowhere" in ran.err
+    assert field.snapshot() == before
+
+
+def test_of_two_sessions_on_one_worktree_only_the_refs_of_the_one_that_is_gone_go(field: Field) -> None:
+    path = field.worktree(1)
+    other = field.ref(2)
+    first = field.session(1, path)
+    field.session(2, path)
+    shutil.rmtree(path)
+    shutil.rmtree(first)
+    report = field.prune("--force")
+    assert removed(report) == [str(path)]
+    assert report["refs"] == [f"refs/yolop/checkpoints/{session_id(1)}/cp_1_1"]
+    assert field.private_refs() == [other]
+
+
 def test_refs_of_sessions_in_another_data_directory_stay(box: Sandbox) -> None:
     """Called inside a repository that no session known here has to do with: whose refs are these?"""
     demo = box.cli("demo", box.root / "demo", "--json", session=False, watch=False).json

@@ -74,6 +74,7 @@ def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
         ],
         "worktree": paths.to_json(found.worktree) if found.worktree else None,
         "missing": [paths.to_json(path) for path in found.missing],
+        "also_in": [paths.to_json(path) for path in found.also_in],
     }
 
 
@@ -89,6 +90,10 @@ def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
             screen.line(f"{verb} {text.clean(each)} in {text.path(share.root)}")
         for each, why in share.kept:
             screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
+    for path in found.also_in:
+        screen.line(
+            f"left alone: its refs and snapshots, since {found.session.id} is also in {text.path(path)}"
+        )
     for path in found.missing:
         screen.line(f"left alone: refs in {text.path(path)}, which is not here")
     if found.worktree:
