@@ -49,9 +49,10 @@ def test_case_26_locked_and_missing(field: Field) -> None:
     report = field.dry()
     assert removed(report) == [str(path)]
     assert report["removed"][0]["missing"] is True
-    assert report["refs"] == refs
-    assert report["kept"] == report["errors"] == []
-    assert field.prune()["refs"] == refs
+    assert report["removed"][0]["kept_refs"] == refs
+    assert report["refs"] == report["kept"] == report["errors"] == []
+    field.prune()
+    assert field.private_refs() == refs
 
 
 def test_case_26_nothing_is_unlocked_for_a_session_that_is_gone(field: Field) -> None:

@@ -450,39 +450,58 @@ def test_gone_but_registered(field: Field) -> None:
     assert field.private_refs() == [f"refs/yolop/checkpoints/{session_id(2)}/cp_1_1"]
 
 
-@pytest.mark.parametrize("session", ["readable", "old log", "empty", "dangling link"])
-def test_refs_of_a_session_whose_worktree_is_gone_stay(field: Field, session: str) -> None:
-    """As after a reboot: the refs hold what was in no commit, and the session can be restored from them."""
-    path = field.worktree(1, refs=2)
-    refs = field.private_refs()
-    directory = field.box.sessions / session_id(1)
-    field.session(2, None)  # names the repository
-    match session:
-        case "readable":
-            field.session(1, path)
-        case "old log":
-            directory.with_name(f"{session_id(1)}.jsonl").touch()
-        case "empty":
-            directory.mkdir()
-        case _:
-            directory.symlink_to("nowhere")
+DAMAGES = {
+    "whole": lambda directory: None,
+    "no metadata": lambda directory: (directory / "workspace.json").unlink(),
+    "damaged metadata": lambda directory: (directory / "workspace.json").write_bytes(b"{"),
+    "damaged journal": lambda directory: (directory / "timeline.jsonl").write_bytes(b"\0\n\0\n"),
+    "empty": lambda directory: shutil.rmtree(directory) or directory.mkdir(),
+    "a file": lambda directory: shutil.rmtree(directory) or directory.write_bytes(b""),
+    "a link that leads nowhere": lambda directory: shutil.rmtree(directory) or directory.symlink_to("gone"),
+    "the old layout": lambda directory: (
+        shutil.rmtree(directory) or directory.with_name(f"{directory.name}.jsonl").write_bytes(b"")
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "force"])
+def test_no_ref_goes_while_its_session_exists(field: Field, damage: str, force: tuple[str, ...]) -> None:
+    """A worktree that is gone leaves its files in the refs alone: only the registration may go."""
+    path = field.worktree(1)
+    directory = field.session(1, path)
+    field.worktree(2)  # a session that is gone, in the same repository
     shutil.rmtree(path)
-    text = field.run("worktree", "prune", "--dry-run", "--force").text
-    report = field.prune("--force")
-    assert report["refs"] == []
-    assert field.private_refs() == refs
-    if session == "readable":
-        assert [one["kept_refs"] for one in report["removed"]] == [refs]
-        assert f"would remove {path} (already gone, only registered)" in text
-        assert f"  kept 2 refs of {session_id(1)}: the session exists" in text
-        assert field.registered() == []
-    else:  # nobody knows what the session needs
-        assert kept(report) == {str(path): ["referenced"]}
-    # Only when the session is gone too, nothing needs them.
-    shutil.rmtree(directory) if directory.is_dir() else None
-    for name in (directory, directory.with_name(f"{session_id(1)}.jsonl")):
-        name.unlink(missing_ok=True)
-    assert field.prune()["refs"] == refs
+    DAMAGES[damage](directory)
+    report = field.prune(*force, cwd=field.repos[0])
+    ref = f"refs/yolop/checkpoints/{session_id(1)}/cp_1_1"
+    assert field.private_refs() == [ref]
+    gone = [one for one in report["removed"] if one["path"] == str(path)]
+    assert [(one["missing"], one["refs"], one["kept_refs"]) for one in gone] in ([], [(True, [], [ref])])
+
+
+def test_the_files_of_a_pruned_worktree_are_still_in_the_refs(field: Field) -> None:
+    path = field.worktree(1)
+    field.session(1, path)
+    shutil.rmtree(path)
+    said = field.run("worktree", "prune", "--dry-run").text
+    assert "its session exists, so 1 ref with its files stay in the repository" in said
+    assert removed(field.prune()) == [str(path)]
+    assert field.registered() == []
+    assert b"a.txt" in field.box.git("ls-tree", "-r", field.private_refs()[0], at=field.repos[0])
+
+
+def test_two_sessions_on_one_worktree_keep_their_refs_when_one_goes(field: Field) -> None:
+    path = field.worktree(1)
+    field.ref(2)
+    directory = field.session(1, path)
+    field.session(2, path)
+    shutil.rmtree(directory)
+    assert kept(field.prune("--force", cwd=field.repos[0]))[str(path)] == ["referenced"]
+    assert len(field.private_refs()) == 2
+    shutil.rmtree(path)
+    field.prune("--force", cwd=field.repos[0])
+    assert field.private_refs() == [f"refs/yolop/checkpoints/{session_id(2)}/cp_1_1"]
 
 
 def test_gone_with_commits_that_are_nowhere_else_stays_registered(field: Field) -> None:

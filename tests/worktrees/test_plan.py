@@ -133,6 +133,13 @@ def test_refs_of_a_living_session_stay_when_its_worktree_goes_or_is_gone(changes
     assert plan.detachments == ()
 
 
+def test_refs_of_a_session_stay_when_the_worktree_it_names_is_gone() -> None:
+    gone = facts(missing=True, named_by=(ONE,), saved=True)
+    plan = prune_plan([gone], [repository(gone.path, **{ONE: {REF: "t"}})], living=frozenset({ONE}))
+    assert [(dict(removal.refs), removal.staying) for removal in plan.removals] == [({}, (REF,))]
+    assert plan.detachments == ()
+
+
 @pytest.mark.parametrize("stays", ["kept", "failed", "registered elsewhere"])
 def test_refs_stay_while_a_worktree_of_their_session_stays(stays: str) -> None:
     """Two worktrees bear the name, in both roots or of two users; one of them stays."""

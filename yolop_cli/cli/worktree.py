@@ -146,7 +146,7 @@ def _removal(removal: Removal) -> dict[str, Any]:
         "missing": facts.missing,
         "overrode": [reason.code for reason in unsaved(facts)],
         "refs": sorted(removal.refs),
-        "kept_refs": sorted(removal.kept_refs),
+        "kept_refs": list(removal.staying),
     }
 
 
@@ -228,6 +228,9 @@ def _show_report(screen: Screen, report: Report) -> None:
             screen.line(f"  kept {refs} of {removal.facts.session_id}: the session exists")
         for reason in unsaved(removal.facts):
             screen.line(f"  although {text.clean(reason.words)}")
+        if removal.staying:
+            refs = text.count(len(removal.staying), "ref")
+            screen.line(f"  its session exists, so {refs} with its files stay in the repository")
     if report.dry_run and any(not removal.facts.missing for removal in report.removed):
         screen.line("ignored files in a worktree go with it")
     for ref in report.refs:

@@ -88,15 +88,15 @@ class Kept:
 class Removal:
     """A worktree to remove, or a registration whose worktree is gone, with the private refs that go first.
 
-    ``common`` is its repository, ``main`` that one's main checkout. ``kept_refs`` are those that stay since
-    the session exists: they may be the only copy of what was in the worktree.
+    ``common`` is its repository, ``main`` that one's main checkout. ``staying`` are the private refs of its
+    session that stay, since the session exists: they are what brings the files back.
     """
 
     facts: Facts
     common: Path
     main: Path
     refs: Mapping[str, str]
-    kept_refs: Mapping[str, str] = field(default_factory=dict)
+    staying: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,11 +222,11 @@ def _share_out(
             if one.common != repo.common:
                 continue
             session = one.session_id or ""
-            if session in living:
-                removals.append(Removal(one, repo.common, repo.main, {}, left.get(session, {})))
-            else:
-                refs = left.pop(session, {}) if session not in bound else {}
-                removals.append(Removal(one, repo.common, repo.main, refs))
+            # A session that exists keeps its refs, above all when its worktree is gone: they hold its files.
+            stays = session in living or session in bound
+            refs = {} if stays else left.pop(session, {})
+            staying = tuple(sorted(left.get(session, {}))) if stays else ()
+            removals.append(Removal(one, repo.common, repo.main, refs, staying))
         dead = (refs for session, refs in sorted(left.items()) if session not in living | bound)
         refs = {name: oid for refs in dead for name, oid in refs.items()}
         if refs:
