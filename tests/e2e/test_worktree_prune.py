@@ -867,19 +867,6 @@ def test_sessions_behind_a_link_to_nowhere_are_not_gone(field: Field) -> None:
     assert field.snapshot() == before
 
 
-def test_of_two_sessions_on_one_worktree_only_the_refs_of_the_one_that_is_gone_go(field: Field) -> None:
-    path = field.worktree(1)
-    other = field.ref(2)
-    first = field.session(1, path)
-    field.session(2, path)
-    shutil.rmtree(path)
-    shutil.rmtree(first)
-    report = field.prune("--force")
-    assert removed(report) == [str(path)]
-    assert report["refs"] == [f"refs/yolop/checkpoints/{session_id(1)}/cp_1_1"]
-    assert field.private_refs() == [other]
-
-
 def test_refs_of_sessions_in_another_data_directory_stay(box: Sandbox) -> None:
     """Called inside a repository that no session known here has to do with: whose refs are these?"""
     demo = box.cli("demo", box.root / "demo", "--json", session=False, watch=False).json
