@@ -485,7 +485,7 @@ def test_the_files_of_a_pruned_worktree_are_still_in_the_refs(field: Field) -> N
     field.session(1, path)
     shutil.rmtree(path)
     said = field.run("worktree", "prune", "--dry-run").text
-    assert "its session exists, so 1 ref with its files stay in the repository" in said
+    assert "its session exists, so 1 ref with its files stays in the repository" in said
     assert removed(field.prune()) == [str(path)]
     assert field.registered() == []
     assert b"a.txt" in field.box.git("ls-tree", "-r", field.private_refs()[0], at=field.repos[0])

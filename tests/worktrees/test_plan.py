@@ -125,11 +125,9 @@ def test_refs_go_with_their_worktree() -> None:
     assert plan.detachments == ()
 
 
-@pytest.mark.parametrize("changes", [{}, {"missing": True, "named_by": (ONE,), "saved": True}])
-def test_refs_of_a_living_session_stay_when_its_worktree_goes_or_is_gone(changes: dict[str, Any]) -> None:
-    one = facts(**changes)
-    plan = prune_plan([one], [repository(one.path, **{ONE: {REF: "t"}})], living=frozenset({ONE}))
-    assert [(dict(removal.refs), dict(removal.kept_refs)) for removal in plan.removals] == [({}, {REF: "t"})]
+def test_refs_of_a_living_session_stay_when_a_worktree_of_its_name_goes() -> None:
+    plan = prune_plan([facts()], [repository(**{ONE: {REF: "t"}})], living=frozenset({ONE}))
+    assert [dict(removal.refs) for removal in plan.removals] == [{}]
     assert plan.detachments == ()
 
 
@@ -151,7 +149,7 @@ def test_refs_stay_while_a_worktree_of_their_session_stays(stays: str) -> None:
         "registered elsewhere": [],
     }[stays]
     plan = prune_plan([facts(), *others], [known], living=frozenset())
-    assert [dict(removal.refs) for removal in plan.removals] == [{}]
+    assert [(dict(removal.refs), removal.staying) for removal in plan.removals] == [({}, ())]
     assert plan.detachments == ()
 
 

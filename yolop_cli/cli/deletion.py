@@ -29,7 +29,8 @@ def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
     """Delete a session: its directory, its private refs and the snapshots of directories taken for it.
 
     Without --token or --yes, show what would go. Branches, tags and the session's worktree stay, and so do
-    snapshots that another session refers to or that you made yourself. `yolop-cli worktree prune` removes a
+    snapshots that another session refers to or that you made yourself. Private refs and snapshots stay too
+    while another sessions directory has a session of the same id. `yolop-cli worktree prune` removes a
     worktree that no session needs any more.
     """
     if token is not None and yes:
