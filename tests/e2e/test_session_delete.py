@@ -108,6 +108,23 @@ def test_token_of_another_session(used: Sandbox) -> None:
     assert other.is_dir() and used.session.is_dir()
 
 
+@pytest.mark.parametrize("which", ["copy", "original"])
+def test_what_a_copy_in_another_sessions_directory_needs_stays(used: Sandbox, which: str) -> None:
+    """A backup of the sessions, deleted as one: the session itself needs the refs."""
+    backup = used.home / ".local/share/yolop/sessions" / SID
+    shutil.copytree(used.session, backup, symlinks=True)
+    doomed, other = (backup, used.session) if which == "copy" else (used.session, backup)
+    before = used.refs()
+    named = ("-s", str(doomed))
+    ran = used.cli("session", "delete", *named, session=False)
+    assert f"left alone: its refs and snapshots, since {SID} is also in {other.parent}" in ran.text
+    done = delete(used, "--yes", *named, session=False)
+    assert (done["refs"], done["snapshots"], done["also_in"]) == ([], [], [str(other.parent)])
+    assert used.refs() == before and not doomed.exists() and other.is_dir()
+    done = delete(used, "--yes", "-s", str(other), session=False)
+    assert mine(used) == [] and done["also_in"] == []
+
+
 def test_token_and_yes_together(used: Sandbox) -> None:
     delete(used, "--yes", "--token", "x", code=2)
     assert used.session.is_dir()

@@ -485,7 +485,7 @@ def test_the_files_of_a_pruned_worktree_are_still_in_the_refs(field: Field) -> N
     field.session(1, path)
     shutil.rmtree(path)
     said = field.run("worktree", "prune", "--dry-run").text
-    assert "its session exists, so 1 ref with its files stay in the repository" in said
+    assert "its session exists, so 1 ref with its files stays in the repository" in said
     assert removed(field.prune()) == [str(path)]
     assert field.registered() == []
     assert b"a.txt" in field.box.git("ls-tree", "-r", field.private_refs()[0], at=field.repos[0])
@@ -831,6 +831,40 @@ def test_sessions_of_the_usual_place_count_beside_a_chosen_one(field: Field) -> 
     assert kept(report)[str(path)] == ["referenced"]
     report = field.prune("--force", env={"YOLOP_SESSIONS_DIR": str(other)})
     assert kept(report)[str(path)] == ["referenced"]
+
+
+@pytest.mark.parametrize("variable", ["YOLOP_SESSIONS_DIR", "YOLOP_DATA_DIR", "XDG_DATA_HOME", "HOME"])
+def test_refs_of_a_session_in_any_directory_that_the_environment_names_stay(
+    field: Field, variable: str
+) -> None:
+    """What outranks another for finding a session hides none of it from a prune."""
+    ref = field.ref(1)
+    places = {"YOLOP_SESSIONS_DIR": "", "YOLOP_DATA_DIR": "sessions", "XDG_DATA_HOME": "yolop/sessions"}
+    for name, below in {**places, "HOME": ".local/share/yolop/sessions"}.items():
+        root = field.box.home if name == "HOME" else field.box.root / name
+        (root / below).mkdir(parents=True)
+        field.box.env[name] = str(root)
+        if name == variable:
+            directory = root / below / session_id(1)
+    directory.mkdir()
+    chosen = ("--sessions-dir", str(field.box.sessions), "--repo", str(field.repos[0]))
+    assert field.prune(*chosen)["refs"] == []
+    directory.rmdir()
+    assert field.prune(*chosen)["refs"] == [ref]
+
+
+def test_sessions_behind_a_link_to_nowhere_are_not_gone(field: Field) -> None:
+    """As of a disk that is not mounted: nobody knows which sessions are there."""
+    field.ref(1)
+    field.box.env["YOLOP_SESSIONS_DIR"] = str(field.box.root / "disk" / "sessions")
+    (field.box.root / "disk").symlink_to("not mounted")
+    before = field.snapshot()
+    chosen = ("--sessions-dir", str(field.box.sessions), "--repo", str(field.repos[0]))
+    ran = program.run(
+        ("worktree", "prune", "--yes", *chosen), env=field.box.environment(), cwd=field.box.root
+    )
+    assert ran.code == 9 and b"leads nowhere" in ran.err
+    assert field.snapshot() == before
 
 
 def test_refs_of_sessions_in_another_data_directory_stay(box: Sandbox) -> None:

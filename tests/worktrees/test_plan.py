@@ -149,7 +149,7 @@ def test_refs_stay_while_a_worktree_of_their_session_stays(stays: str) -> None:
         "registered elsewhere": [],
     }[stays]
     plan = prune_plan([facts(), *others], [known], living=frozenset())
-    assert [dict(removal.refs) for removal in plan.removals] == [{}]
+    assert [(dict(removal.refs), removal.staying) for removal in plan.removals] == [({}, ())]
     assert plan.detachments == ()
 
 

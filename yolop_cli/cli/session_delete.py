@@ -31,7 +31,8 @@ def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
     """Delete a session: its directory, its private refs and the snapshots of directories taken for it.
 
     Without --token or --yes, show what would go. Branches, tags and the session's worktree stay, and so do
-    snapshots that another session refers to or that you made yourself. `yolop-cli worktree prune` removes a
+    snapshots that another session refers to or that you made yourself. Private refs and snapshots stay too
+    while another sessions directory has a session of the same id. `yolop-cli worktree prune` removes a
     worktree that no session needs any more.
     """
     if token is not None and yes:
@@ -76,6 +77,7 @@ def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
         ],
         "worktree": paths.to_json(found.worktree) if found.worktree else None,
         "missing": [paths.to_json(path) for path in found.missing],
+        "also_in": [paths.to_json(path) for path in found.also_in],
     }
 
 
@@ -91,6 +93,10 @@ def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
             screen.line(f"{verb} {text.clean(each)} in {text.path(share.root)}")
         for each, why in share.kept:
             screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
+    for path in found.also_in:
+        screen.line(
+            f"left alone: its refs and snapshots, since {found.session.id} is also in {text.path(path)}"
+        )
     for path in found.missing:
         screen.line(f"left alone: refs in {text.path(path)}, which is not here")
     if found.worktree:

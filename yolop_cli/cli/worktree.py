@@ -88,7 +88,7 @@ def prune(
 
     Branches stay, and so does every worktree whose removal could lose something; each is shown with the
     reason. Ignored files count as nothing to lose and go with their worktree. Private refs of sessions
-    that no longer exist go too.
+    that no longer exist go too; those of a session that exists stay, also when its worktree is gone.
 
     Exit 9 when something could not be removed.
     """
@@ -227,8 +227,9 @@ def _show_report(screen: Screen, report: Report) -> None:
         for reason in unsaved(removal.facts):
             screen.line(f"  although {text.clean(reason.words)}")
         if removal.staying:
-            refs = text.count(len(removal.staying), "ref")
-            screen.line(f"  its session exists, so {refs} with its files stay in the repository")
+            count = len(removal.staying)
+            stay = f"{text.count(count, 'ref')} with its files {'stays' if count == 1 else 'stay'}"
+            screen.line(f"  its session exists, so {stay} in the repository")
     if report.dry_run and any(not removal.facts.missing for removal in report.removed):
         screen.line("ignored files in a worktree go with it")
     for ref in report.refs:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from yolop_cli.ground import files
+from yolop_cli.ground import files, ids
 from yolop_cli.ground.errors import RefusedError, YolopError
 from yolop_cli.ground.git import Git
 from yolop_cli.homes.ownership import owned_checkout
@@ -136,8 +136,19 @@ def drop(one: Held, *files: Snapshot | FileSnapshot | Recovery | Stored | None) 
         session_store.drop(one.session, stored)
 
 
+def is_unneeded(session: SessionDirectory, state: TimelineState, reference: str) -> bool:
+    """Whether a ref is a recovery ref of the session that the timeline does not need.
+
+    What names it may be forged, or older than the journal beside it: a checkpoint's ref goes only when
+    somebody asks for it.
+    """
+    name = ids.reference_name(session.id, reference)
+    named = {snapshot.reference for snapshot in state.snapshots()}
+    return name is not None and ids.is_recovery_name(name) and reference not in named
+
+
 def _drop_references(one: Held, references: Sequence[str | None]) -> None:
-    wanted = [reference for reference in references if reference is not None]
+    wanted = [each for each in references if each is not None and is_unneeded(one.session, one.state, each)]
     if not wanted:
         return
     try:

@@ -25,7 +25,7 @@ from yolop_cli.session import lock, workspace
 from yolop_cli.session.directory import SessionDirectory
 from yolop_cli.session.places import Places
 from yolop_cli.session.workspace import Workspace
-from yolop_cli.worktrees import contents, links, repository
+from yolop_cli.worktrees import contents, links, references, repository
 from yolop_cli.worktrees.repository import Repository
 
 _TOKEN = re.compile(r"[0-9a-f]{32}\Z")
@@ -37,7 +37,8 @@ class Deletion:
     """What deleting a session takes away.
 
     ``refs`` are its private refs by repository, ``shares`` its snapshots by store; ``worktree`` is what it
-    names as its own, and stays; ``missing`` are repositories it names that are not there.
+    names as its own, and stays; ``missing`` are repositories it names that are not there. ``also_in`` are
+    other sessions directories with a session of this id, which needs the refs and snapshots: then they stay.
     """
 
     session: SessionDirectory
@@ -48,19 +49,21 @@ class Deletion:
     worktree: Path | None
     missing: tuple[Path, ...]
     shares: tuple[Share, ...] = ()
+    also_in: tuple[Path, ...] = ()
 
 
 def plan(git: Git, places: Places, session: SessionDirectory) -> Deletion:
     """What a deletion would take away now. Changes nothing.
 
-    Raises ``StorageError`` when the directory or a repository cannot be looked at.
+    Raises ``StorageError`` when the directory, a repository or the sessions cannot be looked at.
     """
     metadata = workspace.read_or_empty(session.workspace)
     commons, missing = _repositories(places, metadata)
     found = [
         (repo, repo.private.get(session.id, {})) for repo in (repository.look(git, one) for one in commons)
     ]
-    refs = tuple((repo, owned) for repo, owned in found if owned)
+    also_in = _also_in(places, session)
+    refs = () if also_in else tuple((repo, owned) for repo, owned in found if owned)
     listed = sorted(_files(session))
     state = hashlib.sha256()
     for name, size, changed in listed:
@@ -68,7 +71,7 @@ def plan(git: Git, places: Places, session: SessionDirectory) -> Deletion:
     for repo, owned in refs:
         state.update(os.fsencode(repo.common) + b"\0")
         state.update("".join(f"{name} {oid}\0" for name, oid in sorted(owned.items())).encode())
-    shares = session_snapshots.shares(session)
+    shares = () if also_in else session_snapshots.shares(session)
     for share in shares:
         state.update(os.fsencode(share.root) + b"\0" + " ".join(share.own).encode() + b"\0")
     return Deletion(
@@ -80,6 +83,7 @@ def plan(git: Git, places: Places, session: SessionDirectory) -> Deletion:
         metadata.worktree.path if metadata.worktree else None,
         missing,
         shares,
+        also_in,
     )
 
 
@@ -104,6 +108,13 @@ def carry_out(git: Git, places: Places, session: SessionDirectory, token: str | 
             repository.delete_refs(git, repo, refs)
         _remove(session)
     return planned
+
+
+def _also_in(places: Places, session: SessionDirectory) -> tuple[Path, ...]:
+    """The other sessions directories known here that hold a copy of the session, or its original."""
+    own = paths.resolved(session.path.parent)
+    found = references.holding(references.session_directories(places), session.id)
+    return tuple(directory for directory in found if directory != own)
 
 
 def _repositories(places: Places, metadata: Workspace) -> tuple[list[Path], tuple[Path, ...]]:

@@ -20,6 +20,7 @@ from yolop_cli.ground import files, ids, journal, paths
 from yolop_cli.ground.errors import StorageError, YolopError, os_reason
 from yolop_cli.ground.git import Git
 from yolop_cli.homes import session_snapshots, session_store
+from yolop_cli.homes.held import is_unneeded
 from yolop_cli.homes.ownership import owned_checkout
 from yolop_cli.operations.check import check_session, mode_faults
 from yolop_cli.session import events, lock, restore_file, workspace
@@ -376,8 +377,11 @@ def _remove(path: Path) -> None:
 
 def _drop_restore(git: Git, session: SessionDirectory) -> None:
     waiting = restore_file.read(session)
+    state = timeline_file.load(session).state
     restore_file.remove(session)
     if waiting is not None and isinstance(waiting.recovery, Recovery):
-        private_refs.drop(git, owned_checkout(git, session), session.id, [waiting.recovery.reference])
+        reference = waiting.recovery.reference
+        if is_unneeded(session, state, reference):
+            private_refs.drop(git, owned_checkout(git, session), session.id, [reference])
     elif waiting is not None and isinstance(waiting.recovery, Stored):
         session_store.drop(session, [waiting.recovery.id])

@@ -168,13 +168,16 @@ class _Run:
         else:
             try:
                 with _holding(surveyor, now) as descriptors:
-                    self._remove(self.git.keeping(descriptors), known, removal, now)
+                    self._remove(self.git.keeping(descriptors), surveyor, known, removal, now)
             except YolopError as error:
                 self._keep(facts.path, error.message)
 
-    def _remove(self, git: Git, known: Known, removal: Removal, now: Facts) -> None:
+    def _remove(self, git: Git, surveyor: Surveyor, known: Known, removal: Removal, now: Facts) -> None:
         """Refs, then the worktree; refs whose worktree did not go are put back."""
         path = now.path
+        if removal.refs and now.session_id is not None and _lives(surveyor, now.session_id):
+            self._keep(path, "its session exists now")
+            return
         try:
             where = _place(git, known, now)
             repository.delete_refs(git, known.repo, removal.refs)

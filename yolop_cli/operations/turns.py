@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from yolop_cli.ground import clock
@@ -59,6 +60,8 @@ def begin(
         event_start = one.last_sequence + 1
         checkpoint_id = _new_id(state, event_start)
         captured, reason = _capture(one, checkpoint_id, require_workspace=require_workspace, files=files)
+        if isinstance(captured, Snapshot) and captured.reference is not None:
+            checkpoint_id = captured.reference.rpartition("/")[2]  # another one where the ref was taken
         checkpoint = CheckpointCreated(
             checkpoint_id,
             one.effective_head,
@@ -72,7 +75,7 @@ def begin(
         redo = state.redo
         clears = redo is not None and (redo.head is not None or redo.files is not None)
         one = one.append(*_opening(one), *([RedoCleared(clock.now())] if clears else []), checkpoint)
-        _drop_unless_needed(one, redo.files if redo is not None else None)
+        drop(one, redo.files if redo is not None else None)
         drop_waiting(one)
         return Begun(checkpoint, one.state)
 
@@ -117,15 +120,6 @@ def drop_snapshot(git: Git, session: SessionDirectory, checkpoint_id: str) -> st
         return next(iter(private_refs.drop(one.git, checkout, session.id, [snapshot.reference])), None)
 
 
-def _drop_unless_needed(one: Held, used_up: Files | None) -> None:
-    """Delete what redo would have used, unless some checkpoint names it too."""
-    if isinstance(used_up, Snapshot):
-        held_by = (node.checkpoint.snapshot for node in one.state.nodes.values())
-        if any(each is not None and each.reference == used_up.reference for each in held_by):
-            return
-    drop(one, used_up)
-
-
 def closing(one: Held) -> list[Record]:
     """What ends a pending turn as interrupted, when something else begins."""
     pending = one.state.pending
@@ -157,11 +151,11 @@ def _opening(one: Held) -> list[Record]:
     return []
 
 
-def _new_id(state: TimelineState, event_start: int) -> str:
+def _new_id(state: TimelineState, event_start: int, taken: Collection[str] = ()) -> str:
     number = len(state.nodes) + 1
-    while f"cp_{event_start}_{number}" in state.nodes:
+    while (name := f"cp_{event_start}_{number}") in state.nodes or name in taken:
         number += 1
-    return f"cp_{event_start}_{number}"
+    return name
 
 
 def _capture(
@@ -185,7 +179,11 @@ def _capture(
 
 
 def _in_git(one: Held, checkout: Checkout, checkpoint_id: str) -> Snapshot:
-    """Capture and anchor the files of the worktree."""
+    """Capture and anchor the files of the worktree, under the id given or one whose ref is not taken.
+
+    A run that was killed before its record leaves a ref that no record names; so does a journal that lost
+    its end, or a session put back from an older copy. Then the ref is all that is left of its turn.
+    """
     reference = one.session.reference(checkpoint_id)
     private = PrivateGit(one.session.capture, checkout)
     tree = capture(one.git.limited(CAPTURE_SECONDS), private).tree
@@ -193,8 +191,11 @@ def _in_git(one: Held, checkout: Checkout, checkpoint_id: str) -> Snapshot:
     try:
         private_refs.create(one.git, checkout, reference, tree)
     except GitError:
-        # A run that was killed before its record may have left this ref: no record names it.
-        if not private_refs.drop(one.git, checkout, one.session.id, [reference]):
+        present = private_refs.of_session(one.git, checkout, one.session.id)
+        if reference not in present:
             raise
-        private_refs.create(one.git, checkout, reference, tree)
+        if present[reference] != tree:
+            taken = {ref.rpartition("/")[2] for ref in present}
+            reference = one.session.reference(_new_id(one.state, one.last_sequence + 1, taken))
+            private_refs.create(one.git, checkout, reference, tree)
     return Snapshot(tree, reference, "raw")

@@ -28,7 +28,8 @@ def delete(git: Git, checkout: Checkout, refs: Mapping[str, str | None]) -> None
     if not refs:
         return
     commands = "".join(f"delete {ref}\0{value or ''}\0" for ref, value in refs.items())
-    git.run(checkout.real, "update-ref", "--stdin", "-z", stdin=commands.encode("ascii"))
+    # Never through a symbolic ref to what it stands for.
+    git.run(checkout.real, "update-ref", "--no-deref", "--stdin", "-z", stdin=commands.encode("ascii"))
 
 
 def drop(git: Git, checkout: Checkout, session_id: str, refs: list[str]) -> list[str]:

@@ -180,8 +180,8 @@ def prune_plan(
 
     In a repository that is ``unclaimed`` refs stay: sessions of another data directory may need them.
 
-    ``living`` are the sessions that exist or run; refs of all others go, except where a worktree that
-    stays bears the session's name: what is in it may need them.
+    ``living`` are the sessions that exist or run: their refs stay, also when the worktree is gone. Refs of
+    all others go, except where a worktree that stays bears the session's name: what is in it may need them.
     """
     going: list[Facts] = []
     staying = list(kept)
@@ -222,9 +222,8 @@ def _share_out(
                 continue
             session = one.session_id or ""
             # A session that exists keeps its refs, above all when its worktree is gone: they hold its files.
-            stays = session in living or session in bound
-            refs = {} if stays else left.pop(session, {})
-            staying = tuple(sorted(left.get(session, {}))) if stays else ()
+            refs = {} if session in living | bound else left.pop(session, {})
+            staying = tuple(sorted(left.get(session, {}))) if session in living else ()
             removals.append(Removal(one, repo.common, repo.main, refs, staying))
         dead = (refs for session, refs in sorted(left.items()) if session not in living | bound)
         refs = {name: oid for refs in dead for name, oid in refs.items()}

@@ -12,10 +12,11 @@ from yolop_cli.ground import ids, paths
 from yolop_cli.ground.errors import StorageError, YolopError
 from yolop_cli.session import lock, workspace
 from yolop_cli.session.directory import SessionDirectory
-from yolop_cli.session.places import Places
+from yolop_cli.session.places import DATA_DIR_VARIABLE, SESSIONS_DIR_VARIABLE, Places
 from yolop_cli.session.workspace import Workspace
 
 Key = TypeVar("Key")
+_NOBODY_KNOWS = "without them nobody knows which worktrees are in use, so nothing is removed"
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,7 @@ class References:
 
     def is_saved(self, session_id: str) -> bool:
         """Whether something of the session is on disk now, in any layout."""
-        return session_id in self.saved or any(
-            os.path.lexists(directory / name)
-            for directory in self.directories
-            for name in (session_id, f"{session_id}.jsonl")
-        )
+        return session_id in self.saved or bool(holding(self.directories, session_id))
 
 
 def load(places: Places) -> References:
@@ -96,11 +93,34 @@ def load(places: Places) -> References:
 
 
 def session_directories(places: Places) -> tuple[Path, ...]:
-    """Every directory where this environment may have sessions, resolved: the chosen one first."""
-    usual = Places.of({**places.environ, "YOLOP_SESSIONS_DIR": ""}, places.here)
-    default = Places.of({**places.environ, "YOLOP_SESSIONS_DIR": "", "YOLOP_DATA_DIR": ""}, places.here)
-    found = [paths.resolved(place.sessions) for place in (places, usual, default)]
-    return tuple(dict.fromkeys(found))
+    """Every directory where this environment may have sessions, resolved: the chosen one first.
+
+    What outranks another hides none of it here. Raises ``StorageError`` when one lies behind a link to
+    nowhere, as of a disk that is not mounted: its sessions would count as gone.
+    """
+    found = [places.sessions]
+    environ = dict(places.environ)
+    for variable in (SESSIONS_DIR_VARIABLE, DATA_DIR_VARIABLE, "XDG_DATA_HOME", None):
+        found.append(Places.of(environ, places.here).sessions)
+        if variable is not None:
+            environ[variable] = ""
+    for directory in found:
+        for path in (directory, *directory.parents):
+            if os.path.islink(path) and not os.path.exists(path):
+                raise StorageError(
+                    f"cannot list the sessions in {paths.show(directory)}: {paths.show(path)} leads nowhere",
+                    hint=_NOBODY_KNOWS,
+                )
+    return tuple(dict.fromkeys(paths.resolved(directory) for directory in found))
+
+
+def holding(directories: Iterable[Path], session_id: str) -> list[Path]:
+    """The sessions directories where something of a session is on disk now, in any layout."""
+    return [
+        directory
+        for directory in directories
+        if any(os.path.lexists(directory / name) for name in (session_id, f"{session_id}.jsonl"))
+    ]
 
 
 def _each(directories: Iterable[Path]) -> Iterable[tuple[str, Workspace | None]]:
@@ -116,7 +136,7 @@ def _each(directories: Iterable[Path]) -> Iterable[tuple[str, Workspace | None]]
         except OSError as error:
             raise StorageError(
                 f"cannot list the sessions in {paths.show(directory)}: {error.strerror}",
-                hint="without them nobody knows which worktrees are in use, so nothing is removed",
+                hint=_NOBODY_KNOWS,
             ) from None
         present = frozenset(names)
         for name in names:
