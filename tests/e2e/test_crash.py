@@ -26,9 +26,8 @@ def at_moment(box: Sandbox, action: str, moment: int | str, *arguments: str) -> 
     """Run the program with something happening at a moment. Gives the run and the moments it went through."""
     report = box.root / "moments"
     report.unlink(missing_ok=True)
-    environment = {**box.environment(), "PYTHONPATH": str(program.ROOT)}
     words = (action, str(moment), str(report), *arguments, "-s", box.sid)
-    ran = program.run(words, env=environment, cwd=box.root, prefix=MOMENTS)
+    ran = program.run(words, env=box.environment(), cwd=box.root, prefix=MOMENTS)
     return ran, report.read_text().split("\n")[:-1] if report.exists() else []
 
 

@@ -215,21 +215,26 @@ class Sandbox:
         watch: bool = True,
         prefix: Sequence[str] = (),
         timeout: float = 90,
+        process: bool = False,
     ) -> Ran:
         """Run the program; the exit code must be the expected one.
 
         ``-s`` and the session's id are added unless ``session`` is off. With ``watch`` the user's git state
         of the repository and the worktree must be the same before and after, and session files private.
+        ``process`` asks for a process of its own (``program.run`` says when that is needed).
         """
         words = [part if isinstance(part, str | bytes) else str(part) for part in arguments]
         if session and not {"-s", "--session"} & set(words):
             words += ["-s", self.sid]
         before = self.gitstates(words) if watch else None
-        environment = self.environment(env)
-        if prefix and prefix[0] == program.MOMENTS[0]:
-            environment["PYTHONPATH"] = str(program.ROOT)
         ran = program.run(
-            words, env=environment, cwd=cwd or self.root, stdin=stdin, prefix=prefix, timeout=timeout
+            words,
+            env=self.environment(env),
+            cwd=cwd or self.root,
+            stdin=stdin,
+            prefix=prefix,
+            timeout=timeout,
+            process=process,
         )
         program.check(ran, code)
         if watch:
