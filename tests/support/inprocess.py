@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.support import launching
 from yolop_cli.__main__ import main
 
 # The encoding and the error handlers that Python gives the three streams in the locale of the tests.
@@ -54,7 +55,7 @@ def run(
     """Exit status, standard output and standard error of a run in this process."""
     before = _descriptors()
     with _files(stdin) as (given, out, err):
-        with _isolated(env, cwd), _streams(given, out, err), _limit(timeout):
+        with _isolated(env, cwd), _streams(given, out, err), launching.light(), _limit(timeout):
             sys.argv = ["yolop-cli", *(os.fsdecode(word) for word in arguments)]
             status = _status(main)
         said = status, _content(out), _content(err)
@@ -163,16 +164,30 @@ def _set_environment(env: Mapping[str, str]) -> None:
             os.environ[name] = value
 
 
+def _memory() -> tuple[list[Any], list[Any]]:
+    """What modules of the program can remember something in: lists, sets and dictionaries, and cached functions."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("yolop_cli")]
+    if len(modules) != _known[0]:
+        values = {
+            id(value): value
+            for module in modules
+            for key, value in vars(module).items()
+            if key not in ("__builtins__", "__path__", "__all__")
+        }.values()
+        _known[:] = (
+            len(modules),
+            [value for value in values if type(value) in (dict, list, set)],
+            [value for value in values if hasattr(value, "cache_clear")],
+        )
+    return _known[1], _known[2]
+
+
+_known: list[Any] = [0, [], []]
+
+
 def _containers() -> list[tuple[Any, Any]]:
-    """Every list, set and dictionary that a module of the program has for its own, with its content now."""
-    values = [
-        value
-        for name, module in list(sys.modules.items())
-        if name.startswith("yolop_cli")
-        for key, value in vars(module).items()
-        if type(value) in (dict, list, set) and key not in ("__builtins__", "__path__", "__all__")
-    ]
-    return [(value, value.copy()) for value in {id(each): each for each in values}.values()]
+    """Every container with its content now."""
+    return [(value, value.copy()) for value in _memory()[0]]
 
 
 def _forget(containers: list[tuple[Any, Any]]) -> None:
@@ -181,11 +196,8 @@ def _forget(containers: list[tuple[Any, Any]]) -> None:
         if value != saved:
             value.clear()
             value.extend(saved) if isinstance(value, list) else value.update(saved)
-    for name, module in list(sys.modules.items()):
-        if name.startswith("yolop_cli"):
-            for each in vars(module).values():
-                if hasattr(each, "cache_clear") and getattr(each, "__module__", "").startswith("yolop_cli"):
-                    each.cache_clear()
+    for function in _memory()[1]:
+        function.cache_clear()
     psutil = sys.modules.get("psutil")
     if psutil is not None and hasattr(psutil.process_iter, "cache_clear"):
         psutil.process_iter.cache_clear()
