@@ -30,7 +30,7 @@ _ROOMY = 60_000  # what a pipe takes at once
 _PUT_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 
 
-class TookTooLong(BaseException):  # noqa: N818 - no error that the program may handle
+class TookTooLongError(BaseException):
     """A run did not end in time."""
 
 
@@ -39,7 +39,7 @@ class LeftOpenError(AssertionError):
 
 
 def suits(env: Mapping[str, str]) -> bool:
-    """Whether a run with this environment can do without a process: nothing in it concerns the interpreter."""
+    """Whether a run can do without a process: nothing in its environment concerns the interpreter."""
     return env.get("LC_ALL") == LOCALE and not any(
         name.startswith(("PYTHON", "LD_PRELOAD", "_YOLOP_CLI")) for name in env
     )
@@ -55,7 +55,7 @@ def run(
     """Exit status, standard output and standard error of a run in this process."""
     before = _descriptors()
     with _files(stdin) as (given, out, err):
-        with _isolated(env, cwd), _streams(given, out, err), launching.light(), _limit(timeout):
+        with _isolated(env, cwd), _streams(given, out, err), _limit(timeout):
             sys.argv = ["yolop-cli", *(os.fsdecode(word) for word in arguments)]
             status = _status(main)
         said = status, _content(out), _content(err)
@@ -73,7 +73,7 @@ def forked(
     stdin: bytes | None,
     timeout: float,
 ) -> tuple[int, bytes, bytes]:
-    """The same for ``entry`` in a forked child, whose status is negative for a signal, as subprocess has it."""
+    """The same for ``entry`` in a forked child, whose status is negative for a signal."""
     with _files(stdin) as (given, out, err):
         child = os.fork()
         if child == 0:
@@ -81,7 +81,7 @@ def forked(
         try:
             with _limit(timeout):
                 _, status = os.waitpid(child, 0)
-        except TookTooLong:
+        except TookTooLongError:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise
@@ -98,7 +98,7 @@ def _become(
     """In the child: run, and end without a word of the test run's own."""
     status = 1
     try:
-        with _isolated(env, cwd), _streams(*streams):
+        with _isolated(env, cwd), _streams(*streams), launching.through_sh():
             sys.argv = ["yolop-cli", *(os.fsdecode(word) for word in arguments)]
             status = _status(entry)
     finally:
@@ -106,7 +106,7 @@ def _become(
 
 
 def _status(entry: Callable[[], None]) -> int:
-    """What the interpreter would end with: ``sys.exit``'s argument, 1 for an exception, 120 for a lost flush."""
+    """The interpreter's status: ``sys.exit``'s argument, 1 for an exception, 120 for a lost flush."""
     status = 0
     try:
         entry()
@@ -114,7 +114,7 @@ def _status(entry: Callable[[], None]) -> int:
         if ended.code is not None and not isinstance(ended.code, int):
             sys.stderr.write(f"{ended.code}\n")
         status = 0 if ended.code is None else ended.code & 0xFF if isinstance(ended.code, int) else 1
-    except TookTooLong:
+    except TookTooLongError:
         raise
     except BaseException:
         traceback.print_exc()
@@ -165,7 +165,7 @@ def _set_environment(env: Mapping[str, str]) -> None:
 
 
 def _memory() -> tuple[list[Any], list[Any]]:
-    """What modules of the program can remember something in: lists, sets and dictionaries, and cached functions."""
+    """What the program's modules can remember something in: lists, sets, dictionaries; cached functions."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("yolop_cli")]
     if len(modules) != _known[0]:
         values = {
@@ -224,7 +224,7 @@ def _streams(given: int, out: int, err: int) -> Iterator[None]:
 
 
 def _text(descriptor: int, mode: str, errors: str, line_buffering: bool = False) -> Any:
-    stream = open(descriptor, mode, encoding=ENCODING, errors=errors, newline="\n", closefd=False)
+    stream = open(descriptor, mode, encoding=ENCODING, errors=errors, newline="\n", closefd=False)  # noqa: SIM115
     if line_buffering:
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return stream
@@ -268,10 +268,10 @@ def _content(descriptor: int) -> bytes:
 
 @contextmanager
 def _limit(seconds: float) -> Iterator[None]:
-    """An end to a run that hangs. Raises ``TookTooLong``."""
+    """An end to a run that hangs. Raises ``TookTooLongError``."""
 
     def expired(_number: int, _frame: object) -> NoReturn:
-        raise TookTooLong(f"the program did not end within {seconds} s")
+        raise TookTooLongError(f"the program did not end within {seconds} s")
 
     before = signal.signal(signal.SIGALRM, expired)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,12 +1,13 @@
 """Starts git as sh does, but without a fork of the whole test process, which is large and slow to fork.
 
-It is the same git with the same arguments, environment, descriptors and session; only ``vfork`` is used where sh
-forks. What cannot be started this way is left to sh, so that its errors are the ones that a user sees. Runs in a
-process of their own, and in a fork, start git through sh itself.
+It is the same git with the same arguments, environment, descriptors and session; only ``vfork`` is used where
+sh forks. What cannot be started this way is left to sh, so that its errors are those that a user sees.
+Runs in a process of their own, and in a fork of this one, start git through sh itself.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from typing import Any
 import sh
 
 _UNDERSTOOD = frozenset(
-    "_encoding _in _out _err _cwd _env _tty_out _return_cmd _bg _bg_exc _pass_fds".split(" ")
+    {"_encoding", "_in", "_out", "_err", "_cwd", "_env"}
+    | {"_tty_out", "_return_cmd", "_bg", "_bg_exc", "_pass_fds"}
 )
 _through_sh = sh.Command.__call__
 
@@ -48,7 +50,8 @@ def _call(command: Any, *arguments: str, **options: Any) -> Any:
             stderr=options["_err"],
             cwd=options["_cwd"],
             env=options["_env"],
-            pass_fds=options["_pass_fds"],
+            # sh closes what is not named; exec closes what is not inheritable, named or not.
+            pass_fds=[number for number in options["_pass_fds"] if os.get_inheritable(number)],
             start_new_session=True,
         )
     except OSError:
@@ -59,8 +62,20 @@ def _call(command: Any, *arguments: str, **options: Any) -> Any:
 @contextmanager
 def light() -> Iterator[None]:
     """As long as this is open, what is started through sh starts light."""
+    before = sh.Command.__call__
     sh.Command.__call__ = _call
     try:
         yield
     finally:
-        sh.Command.__call__ = _through_sh
+        sh.Command.__call__ = before
+
+
+@contextmanager
+def through_sh() -> Iterator[None]:
+    """As long as this is open, sh does it, as for a user."""
+    before = sh.Command.__call__
+    sh.Command.__call__ = _through_sh
+    try:
+        yield
+    finally:
+        sh.Command.__call__ = before

@@ -1,4 +1,4 @@
-"""Runs of the program, and what they said: in this process (tests/support/inprocess.py) or in one of its own."""
+"""Runs of the program, and what they said: in this process (inprocess.py) or in one of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What many tests begin with, made once a worker by git and copied from memory for each test.
 
-The bytes are those that git wrote, at the place it was asked to write them. Files that name that place (listed in
-``_POINTERS``) name the copy's instead.
+The bytes are those that git wrote, at the place it was asked to write them. Files that name that place
+(listed in ``_POINTERS``) name the copy's instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _made: dict[str, Template] = {}
 
 
 def copied(name: str, build: Callable[[Path], None], root: Path) -> None:
-    """Put below ``root`` what ``build`` makes below a directory of its own, where it is called once a worker."""
+    """Put below ``root`` what ``build`` makes in a directory of its own; it is called once a worker."""
     if name not in _made:
         place = Path(os.path.realpath(tempfile.mkdtemp(prefix="template-", dir=root.parent)))
         try:

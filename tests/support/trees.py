@@ -122,7 +122,10 @@ def gitstate(directory: Path, env: Mapping[str, str], *, status: bool = True) ->
             found["refs"] = [line for line in listed if b"refs/yolop/" not in line]
     if status:
         found.update(
-            {f"file {path.decode(errors='backslashreplace')}": entry for path, entry in state(directory).items()}
+            {
+                f"file {path.decode(errors='backslashreplace')}": entry
+                for path, entry in state(directory).items()
+            }
         )
     return found
 
