@@ -1,6 +1,6 @@
 """Starts git as sh does, but without a fork of the whole test process, which is large and slow to fork.
 
-It is the same git with the same arguments, environment, descriptors and session; only ``vfork`` is used where
+It is the same git with the same arguments, environment and descriptors; only ``vfork`` is used where
 sh forks. What cannot be started this way is left to sh, so that its errors are those that a user sees.
 Runs in a process of their own, and in a fork of this one, start git through sh itself.
 """
@@ -52,7 +52,6 @@ def _call(command: Any, *arguments: str, **options: Any) -> Any:
             env=options["_env"],
             # sh closes what is not named; exec closes what is not inheritable, named or not.
             pass_fds=[number for number in options["_pass_fds"] if os.get_inheritable(number)],
-            start_new_session=True,
         )
     except OSError:
         return _through_sh(command, *arguments, **options)
