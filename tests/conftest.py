@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import guard
+from tests.support import guard, launching
 from tests.support.sandbox import Sandbox
 
 # A test run that was started in the background ignores Ctrl-C, and would hand that on to what it starts.
@@ -34,6 +34,13 @@ def no_real_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behind_the_wal
         monkeypatch.delenv(name)
     yield
     guard.compare(before, guard.watched())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def light_git() -> Iterator[None]:
+    """Git starts without a fork of the test process."""
+    with launching.light():
+        yield
 
 
 @pytest.fixture

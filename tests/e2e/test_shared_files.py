@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
+from tests.support.program import PROGRAM
 from tests.support.sandbox import Sandbox
 
 
@@ -43,7 +45,7 @@ def in_shell(box: Sandbox, script: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         ["bash", "-c", f"set -o pipefail; {script}"],
         cwd=box.worktree,
-        env=box.environment(),
+        env=box.environment({"PATH": f"{Path(PROGRAM).parent}:{box.env['PATH']}"}),
         capture_output=True,
     )
 

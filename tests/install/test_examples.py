@@ -84,9 +84,7 @@ def test_the_examples_work(played: tuple[Sandbox, str], words: str) -> None:
         shutil.rmtree(box.home)
         shutil.copytree(box.root / "untouched", box.home, symlinks=True)
         before = BEFORE.get("snapshot" if words.startswith("snapshot ") else words, ":")
-        ran = run(box, f"set -e -o pipefail; {before}")
-        assert ran.returncode == 0, f"{before}\n{ran.stdout}{ran.stderr}"
-        script = f"{before} >/dev/null 2>&1; {example}"
+        script = f"set -e; {before} >/dev/null; set +e; {example}"
         script = script.replace(TOKEN, '"$token"').replace(f"-s {PREFIX}", f"-s {prefix}")
         if SNAPSHOT in script:
             made = json.loads(run(box, "yolop-cli snapshot list --json").stdout)["snapshots"]

@@ -1,4 +1,4 @@
-"""The installed program as a child process, and what it said."""
+"""Runs of the program, and what they said: in this process (inprocess.py) or in one of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.support import outputs
+from tests.support import inprocess, moments, outputs
 
 PROGRAM = str(Path(sysconfig.get_path("scripts")) / "yolop-cli")
 MOMENTS = (sys.executable, "-m", "tests.support.moments")
@@ -100,15 +101,33 @@ def run(
     stdin: bytes | None = None,
     prefix: Sequence[str] = (),
     timeout: float = 90,
+    process: bool = False,
 ) -> Ran:
-    """Run the program to its end. Standard input is empty unless it is given."""
+    """Run the program to its end. Standard input is empty unless it is given.
+
+    It runs in this process, and in one of its own with ``process``, behind a ``prefix``, in a thread, and
+    where the environment concerns the interpreter. ``MOMENTS`` as prefix take a fork of this process.
+    """
     own = prefix and prefix[0] == sys.executable
     command = (*prefix, *arguments) if own else (*prefix, PROGRAM, *arguments)
+    here = not process and inprocess.suits(env) and threading.current_thread() is threading.main_thread()
+    if here and not prefix:
+        said = inprocess.run(arguments, env, cwd, stdin, timeout)
+    elif here and tuple(prefix) == MOMENTS:
+        said = inprocess.forked(moments.main, arguments, env, cwd, stdin, timeout)
+    else:
+        said = _process(command, env, cwd, stdin, timeout)
+    return Ran(command, tuple(arguments), *said)
+
+
+def _process(
+    command: Sequence[str | bytes], env: Mapping[str, str], cwd: Path, stdin: bytes | None, timeout: float
+) -> tuple[int, bytes, bytes]:
     given: Any = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     ran = subprocess.run(
         command, env=dict(env), cwd=cwd, capture_output=True, timeout=timeout, check=False, **given
     )
-    return Ran(command, tuple(arguments), ran.returncode, ran.stdout, ran.stderr)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 def check(ran: Ran, expected: int | Sequence[int]) -> None:

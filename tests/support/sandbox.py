@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support import program, reader, trees
+from tests.support import program, reader, templates, trees
 from tests.support.agent import TIME, Agent
 from tests.support.program import Ran
 
@@ -98,6 +98,12 @@ class Sandbox:
 
     def make_repo(self, *options: str, files: Mapping[str, str | bytes] | None = None) -> Path:
         """A repository with one commit: ``a.txt`` holding ``one``, unless other files are given."""
+        if not options and files is None and self._as_made():
+            templates.copied("repository", lambda root: Sandbox(root)._make_repo(), self.root)
+            return self.repo
+        return self._make_repo(*options, files=files)
+
+    def _make_repo(self, *options: str, files: Mapping[str, str | bytes] | None = None) -> Path:
         self.git("init", "-q", "-b", "main", *options, str(self.repo), at=self.root)
         for name, content in (files or {"a.txt": "one\n"}).items():
             self.write(name, content, at=self.repo)
@@ -129,6 +135,31 @@ class Sandbox:
 
     def ready(self, *options: str) -> Path:
         """A repository and the session's worktree in it."""
+        if not options and self._untouched():
+            templates.copied("ready", lambda root: Sandbox(root)._ready(), self.root)
+            return self.worktree
+        return self._ready(*options)
+
+    def _untouched(self) -> bool:
+        """Whether there is no repository and no session yet, and those to be made are the usual ones."""
+        return (
+            type(self) is Sandbox
+            and (self.sid, self.branch) == (SID, "work")
+            and self._as_made()
+            and not self.session.exists()
+            and not self.worktree.parent.exists()
+        )
+
+    def _as_made(self) -> bool:
+        """Whether git would make the repository that the template holds: nothing was set otherwise."""
+        return (
+            self.repo == self.root / "repo"
+            and not self.repo.exists()
+            and self.env == self._environment()
+            and (self.home / ".gitconfig").read_text() == GITCONFIG
+        )
+
+    def _ready(self, *options: str) -> Path:
         self.make_repo(*options)
         return self.make_worktree()
 
@@ -215,21 +246,26 @@ class Sandbox:
         watch: bool = True,
         prefix: Sequence[str] = (),
         timeout: float = 90,
+        process: bool = False,
     ) -> Ran:
         """Run the program; the exit code must be the expected one.
 
         ``-s`` and the session's id are added unless ``session`` is off. With ``watch`` the user's git state
         of the repository and the worktree must be the same before and after, and session files private.
+        ``process`` asks for a process of its own (``program.run`` says when that is needed).
         """
         words = [part if isinstance(part, str | bytes) else str(part) for part in arguments]
         if session and not {"-s", "--session"} & set(words):
             words += ["-s", self.sid]
         before = self.gitstates(words) if watch else None
-        environment = self.environment(env)
-        if prefix and prefix[0] == program.MOMENTS[0]:
-            environment["PYTHONPATH"] = str(program.ROOT)
         ran = program.run(
-            words, env=environment, cwd=cwd or self.root, stdin=stdin, prefix=prefix, timeout=timeout
+            words,
+            env=self.environment(env),
+            cwd=cwd or self.root,
+            stdin=stdin,
+            prefix=prefix,
+            timeout=timeout,
+            process=process,
         )
         program.check(ran, code)
         if watch:

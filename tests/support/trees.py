@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,26 @@ class Entry:
         if stat.S_ISLNK(status.st_mode):
             return cls("link", mode, os.fsdecode(os.readlink(path)))
         if stat.S_ISREG(status.st_mode):
-            with open(path, "rb") as file:
-                return cls("file", mode, hashlib.sha256(file.read()).hexdigest())
+            return cls("file", mode, _hash(path, status))
         return cls("directory" if stat.S_ISDIR(status.st_mode) else "other", mode, "")
+
+
+_hashes: dict[tuple[int, ...], str] = {}
+# How long a file must have been left alone for its change time to tell every later change apart.
+_SETTLED = 20_000_000
+
+
+def _hash(path: bytes, status: os.stat_result) -> str:
+    """The hash of a file's content, read again only when its inode says that it may have changed."""
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if key in _hashes:
+        return _hashes[key]
+    now = time.time_ns()
+    with open(path, "rb") as file:
+        found = hashlib.sha256(file.read()).hexdigest()
+    if now - status.st_ctime_ns > _SETTLED:
+        _hashes[key] = found
+    return found
 
 
 def _walk(root: bytes, below: bytes = b"") -> Iterator[bytes]:
@@ -90,7 +108,8 @@ def gitstate(directory: Path, env: Mapping[str, str], *, status: bool = True) ->
     """What no command may change in a repository or linked worktree.
 
     Every byte below the git directories (HEAD, the raw index, reflogs, hooks, configuration, merge state),
-    the objects and our private refs aside; and, unless ``status`` is off, the output of ``git status``.
+    the objects and our private refs aside; and, unless ``status`` is off, every file: all that
+    ``git status`` could speak of, without a git process before and after each command.
     """
     quiet = {**env, "GIT_OPTIONAL_LOCKS": "0"}
     found: dict[str, object] = {}
@@ -102,8 +121,12 @@ def gitstate(directory: Path, env: Mapping[str, str], *, status: bool = True) ->
             listed = git(directory, "for-each-ref", env=quiet).split(b"\n")
             found["refs"] = [line for line in listed if b"refs/yolop/" not in line]
     if status:
-        command = ("-c", "core.fsmonitor=false", "status", "--porcelain", "-z", "-uall")
-        found["status"] = git(directory, *command, env=quiet, ok=(0, 128))
+        found.update(
+            {
+                f"file {path.decode(errors='backslashreplace')}": entry
+                for path, entry in state(directory).items()
+            }
+        )
     return found
 
 

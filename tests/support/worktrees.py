@@ -103,6 +103,7 @@ class Field:
         cwd: Path | None = None,
         prefix: Sequence[str] = (),
         stdin: bytes | None = None,
+        process: bool = False,
     ) -> Ran:
         """The program, its exit code and, with ``--json``, its document against the schema."""
         ran = program.run(
@@ -112,6 +113,7 @@ class Field:
             prefix=prefix,
             stdin=stdin,
             timeout=300,
+            process=process,
         )
         assert ran.code == code, ran.dump()
         assert b"Traceback" not in ran.err, ran.dump()

@@ -54,7 +54,7 @@ class Link:
     def has_submodules(self) -> bool:
         """Whether repositories of submodules lie in the administrative directory."""
         try:
-            return any(os.scandir(self.admin / "modules"))
+            return bool(os.listdir(self.admin / "modules"))
         except OSError:
             return False
 
