@@ -84,13 +84,13 @@ class Invocation:
             return  # it is being applied right now
         if is_finished(timeline_file.load(session), waiting):
             self.screen.warn(
-                f"a restore of {session.id} was interrupted after it had taken effect; nothing is left to do"
+                f"a restore of {session.id} was interrupted after it took effect; there is nothing left to do"
             )
             return
         self.screen.warn(
-            f"a restore of {session.id} was interrupted while it changed the files: the head is where it "
-            "was, some files may be the snapshot's. `yolop-cli rewind cancel` puts them back, "
-            f"`yolop-cli rewind apply {waiting.token}` finishes it"
+            f"a restore of {session.id} was interrupted while it was changing files: the head did not move, "
+            "but some files may already be those of the snapshot. `yolop-cli rewind cancel` puts them back, "
+            f"`yolop-cli rewind apply {waiting.token}` finishes the restore"
         )
 
     def chosen(self, named: Sequence[str], *, every: bool) -> list[SessionDirectory]:
@@ -99,7 +99,7 @@ class Invocation:
         Raises as ``find``, and ``UsageError`` for both ways at once.
         """
         if every and (named or self.named):
-            raise UsageError("--all names every session: leave out the others")
+            raise UsageError("--all selects every session; do not name any")
         if every:
             return list(all_sessions(self.places))
         names = [*named, *([self.named] if self.named and named else [])]
@@ -296,13 +296,13 @@ def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:
 
 def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
     options = [
-        click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
+        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
         click.option(
             "--color",
             type=click.Choice(COLORS),
             default="auto",
             show_default=True,
-            help="Colour: on a terminal, always, or never.",
+            help="Use colour on a terminal, always, or never.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     ]
@@ -314,7 +314,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
                 shell_complete=candidates.directories,
                 envvar=SESSIONS_DIR_VARIABLE,
                 show_envvar=True,
-                help="Where session ids are looked up.",
+                help="Look up session ids in this directory.",
             )
         )
     if session:
@@ -324,7 +324,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
                 "--session",
                 metavar="SESSION",
                 shell_complete=candidates.sessions,
-                help="A session: its directory, its id, or the beginning of its id. "
+                help="Use this session: its directory, its id, or the beginning of its id. "
                 f"[env var: {SESSION_VARIABLE}; default: the session of the current directory]",
             )
         )
@@ -333,7 +333,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
 
 def sessions_argument(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """``[SESSION]...`` and ``--all``, for a command that checks many sessions (``Invocation.chosen``)."""
-    every = click.option("--all", "every", is_flag=True, help="Every session there is.")
+    every = click.option("--all", "every", is_flag=True, help="Select every session.")
     named = click.argument("sessions", nargs=-1, metavar="[SESSION]...", shell_complete=candidates.sessions)
     return every(named(function))
 

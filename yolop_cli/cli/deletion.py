@@ -24,22 +24,22 @@ from yolop_cli.errors import RefusedError, UsageError
     ],
 )
 @click.option("--token", metavar="TOKEN", help="Delete what the preview with this token showed.")
-@click.option("--yes", is_flag=True, help="Delete without a preview.")
+@click.option("--yes", is_flag=True, help="Delete without a token.")
 def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
     """Delete a session: its directory, its private refs and the snapshots of directories taken for it.
 
-    Without --token or --yes, show what would go. Branches, tags and the session's worktree stay, and so do
-    snapshots that another session refers to or that you made yourself. `yolop-cli worktree prune` removes a
-    worktree that no session needs any more.
+    Without --token or --yes, show what would be deleted. Branches, tags and the session's worktree stay, and
+    so do snapshots that another session refers to or that you made yourself. `yolop-cli worktree prune`
+    removes a worktree that no session needs any more.
     """
     if token is not None and yes:
-        raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
+        raise UsageError("--token and --yes cannot be used together", hint="give one of them")
     session = invocation.session()
     if yes and invocation.is_interrupted(session):
         raise RefusedError(
-            f"a restore of {session.id} was interrupted half-way, and what puts the files back would go too",
-            hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; without --yes a preview gives "
-            "the token that deletes it all the same",
+            f"a restore of {session.id} was interrupted, and this would delete what can put the files back",
+            hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; to delete the session anyway, "
+            "run this without --yes and use the token it prints",
         )
     if token is None and not yes:
         found = deletion.plan(invocation.git, invocation.places, session)
@@ -90,9 +90,9 @@ def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
         for each, why in share.kept:
             screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
     for path in found.missing:
-        screen.line(f"left alone: refs in {text.path(path)}, which is not here")
+        screen.line(f"left alone: refs in {text.path(path)}, which is missing")
     if found.worktree:
         screen.line(f"left alone: the worktree {text.path(found.worktree)}")
     if not deleted:
         screen.line(f"token {found.token}")
-        screen.line(f"to do it: yolop-cli session delete -s {found.session.id} --token {found.token}")
+        screen.line(f"to delete it: yolop-cli session delete -s {found.session.id} --token {found.token}")

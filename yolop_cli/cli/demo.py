@@ -17,17 +17,17 @@ from yolop_cli.errors import DeniedError
 @command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo try-it"])
 @click.argument("directory", required=False, metavar="[DIR]", shell_complete=candidates.directories)
 def demo(invocation: Invocation, directory: str | None) -> None:
-    """Make a throw-away repository and session, run three turns, rewind and redo.
+    """Create a throw-away repository and session, run three turns, rewind and redo.
 
-    Everything lies in DIR (a new temporary directory by default), so that every other command can be tried
-    there. Remove the directory when you are done.
+    Everything is in DIR (a new temporary directory by default), where every other command can be tried.
+    Remove the directory when you are done.
     """
     if directory is None:
         root = Path(tempfile.mkdtemp(prefix="yolop-demo-"))
     else:
         root = invocation.places.here / directory
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise DeniedError(f"{root} is there and not empty", hint="name a directory that does not exist")
+            raise DeniedError(f"{root} exists and is not empty", hint="name a directory that does not exist")
         root.mkdir(parents=True, exist_ok=True)
     done = playing.run(invocation.git, root)
     screen = invocation.screen
@@ -42,7 +42,7 @@ def demo(invocation: Invocation, directory: str | None) -> None:
         screen.line("  yolop-cli session show")
         screen.line("  yolop-cli checkpoint list")
         screen.line("  yolop-cli undo")
-        screen.line(f"All of it lies in {text.path(done.root)}; remove that directory when you are done.")
+        screen.line(f"Everything is in {text.path(done.root)}; remove that directory when you are done.")
 
     value = {
         "root": paths.to_json(done.root),

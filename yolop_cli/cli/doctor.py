@@ -24,14 +24,18 @@ from yolop_cli.timeline.findings import to_json
     examples=["yolop-cli doctor", "yolop-cli doctor --all", "yolop-cli doctor --all --fix"],
 )
 @sessions_argument
-@click.option("--fix", is_flag=True, help="Cure what needs no decision, and say what is left.")
+@click.option("--fix", is_flag=True, help="Fix what needs no decision, and report what is left.")
 def doctor(invocation: Invocation, sessions: tuple[str, ...], every: bool, fix: bool) -> int:
-    """Check everything: modes, journals, refs, objects, the worktree, what a crash left behind.
+    """Check everything: modes, journals, refs, objects, the worktree, and what a crash left behind.
 
-    --fix sets modes, ends a journal's last line, removes what killed commands left, drops a prepared restore
-    that can no longer apply, and recovery refs and snapshots that nothing names and that hold nothing of
-    their own. The ref of a checkpoint always stays: it is what is left of a turn. What needs a decision it
-    only names. Exit 1 while there is an error or something to cure.
+    --fix sets file modes, completes the last line of a journal, removes what killed commands left behind,
+    and deletes prepared restores that can no longer be applied, and recovery refs and snapshots that
+    nothing names and that hold nothing of their own. It never deletes the ref of a checkpoint: that may be
+    all that is left of a turn. What needs a decision is only reported.
+
+    Where there is no session, check the installation instead.
+
+    Exit 1 while there is an error or something to fix.
     """
     chosen = invocation.chosen(sessions, every=every)
     rows: list[tuple[Examination, Treated | None, str | None]] = []
@@ -81,7 +85,7 @@ def _cure_json(cure: Cure) -> dict[str, Any]:
 
 
 def _show(screen: Screen, examined: Examination, treated: Treated | None, refused: str | None) -> None:
-    state = "sound" if examined.is_sound else "something is wrong"
+    state = "no problems" if examined.is_sound else "problems found"
     busy = ", in use by another process" if examined.busy else ""
     screen.folded(f"{examined.session.id} {state}{busy}", 2, bold=True)
     for one in examined.ailments:
@@ -94,8 +98,8 @@ def _show(screen: Screen, examined: Examination, treated: Treated | None, refuse
     if refused is not None:
         screen.folded(f"  nothing was fixed: {text.clean(refused)}", 6)
     if examined.cures and treated is None and refused is None:
-        count = text.count(len(examined.cures), "thing")
-        screen.line(f"  `yolop-cli doctor --fix` puts {count} of this right")
+        count = text.count(len(examined.cures), "problem")
+        screen.line(f"  `yolop-cli doctor --fix` can fix {count}")
 
 
 def _cured(cure: Cure) -> str:

@@ -40,7 +40,7 @@ def validate_events(invocation: Invocation, chosen: Sequence[SessionDirectory], 
 
     def render() -> None:
         for one in reports:
-            last = "" if one.last_sequence is None else f", the last has sequence {one.last_sequence}"
+            last = "" if one.last_sequence is None else f", last sequence {one.last_sequence}"
             _show(invocation.screen, f"{one.id} {text.count(one.events, 'event')}{last}", one.findings)
             if one.more:
                 invocation.screen.line(f"  and {one.more:,} more findings")
@@ -75,7 +75,7 @@ def validate_compaction(invocation: Invocation, chosen: Sequence[SessionDirector
 
 
 def _show(screen: Screen, heading: str, findings: Sequence[Finding]) -> None:
-    screen.line(heading if findings else f"{heading}, sound")
+    screen.line(heading if findings else f"{heading}, no problems")
     told: set[str] = set()
     for finding in findings:
         screen.line(f"  {headline(screen, finding)}")

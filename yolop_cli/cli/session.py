@@ -16,17 +16,17 @@ from yolop_cli.timeline import file as timeline_file
 
 @group(
     "session",
-    "List sessions, show one, delete one.",
+    "List, show and delete sessions.",
     examples=["yolop-cli session list", "yolop-cli session show"],
 )
 def session() -> None:
-    """List the sessions of this machine, show one in full, delete one."""
+    """List, show and delete sessions."""
 
 
 session.table["delete"] = (
     "yolop_cli.cli.deletion",
     "delete",
-    "Delete a session: preview, then token.",
+    "Delete a session after a preview.",
     "Commands",
 )
 
@@ -38,9 +38,9 @@ session.table["delete"] = (
     examples=["yolop-cli session list", "yolop-cli session list --json | jq -r '.sessions[0].id'"],
 )
 def list_sessions(invocation: Invocation) -> None:
-    """List every session, the one updated last first.
+    """List every session, most recently updated first.
 
-    On a terminal an id is as short as -s takes it.
+    On a terminal, ids are shortened as far as -s accepts them.
 
     The state is ok, tail (an unfinished last record, ignored), corrupt (read-only until repaired) or busy
     (another process writes it).
@@ -80,7 +80,7 @@ def list_sessions(invocation: Invocation) -> None:
     examples=["yolop-cli session show", "yolop-cli session show -s 01a2 --json"],
 )
 def show(invocation: Invocation) -> None:
-    """Show one session: files, counts, head, what waits, the worktree and who holds the lock."""
+    """Show one session: files, counts, head, waiting restore, worktree and lock."""
     value = _details(invocation)
     screen = invocation.screen
 

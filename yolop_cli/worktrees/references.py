@@ -116,7 +116,7 @@ def _each(directories: Iterable[Path]) -> Iterable[tuple[str, Workspace | None]]
         except OSError as error:
             raise StorageError(
                 f"cannot list the sessions in {paths.show(directory)}: {error.strerror}",
-                hint="without them nobody knows which worktrees are in use, so nothing is removed",
+                hint="they show which worktrees are in use; nothing is removed without them",
             ) from None
         present = frozenset(names)
         for name in names:

@@ -16,7 +16,7 @@ from yolop_cli.snapshots.store.restore import RESTORING, scope_of
 from yolop_cli.snapshots.store.scan import walk
 from yolop_cli.snapshots.store.trees import DIRECTORY, Entry, entry_at
 
-_HALF = "the files are put back as far as it came; do it again to go on"
+_HALF = "some files are put back; run the command again to continue"
 CHANGED_SINCE = "changed since the restore was interrupted"
 
 
