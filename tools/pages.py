@@ -66,12 +66,13 @@ _FILES = {
 }  # fmt: skip
 _ENVIRONMENT = {
     "session": {
-        "YOLOP_SESSION": "The session to use when `--session` is not given. Without either, it is the session "
-        "whose worktree contains the current directory.",
+        "YOLOP_SESSION": "The session to use when `--session` is not given. Without either, it is the "
+        "session whose worktree contains the current directory.",
     },
     "sessions_dir": {
         "YOLOP_SESSIONS_DIR": "The directory of the sessions when `--sessions-dir` is not given.",
-        "YOLOP_DATA_DIR": "The directory that contains `sessions/`. Default: `$XDG_DATA_HOME/yolop`, or `~/.local/share/yolop`.",
+        "YOLOP_DATA_DIR": "The directory above `sessions/`. Default: `$XDG_DATA_HOME/yolop`, or "
+        "`~/.local/share/yolop`.",
     },
     "": {"NO_COLOR": "If set, use no colour, unless `--color always` is given."},
 }

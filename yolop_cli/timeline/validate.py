@@ -166,9 +166,7 @@ class _State:
                 f"{_REPAIR} translates them",
             )
         if self.crlf is not None:
-            self._once(
-                "crlf", self.crlf, "a carriage return before the line feed", f"{_REPAIR} takes them out"
-            )
+            self._once("crlf", self.crlf, "a carriage return before the line feed", f"{_REPAIR} removes them")
         if self.last_readable is not None and not self.last_readable.line.terminated:
             line, parsed = self.last_readable.line, self.last_readable.parsed
             message = "the last record is whole, but its line feed is missing"
