@@ -93,7 +93,7 @@ def test_bash_completes_commands_options_modes_sessions_tokens_and_paths(
 def test_bash_offers_commands_with_their_summaries(bash: Terminal) -> None:
     bash.send("yolop-cli \t\t")
     bash.wait_for("(Take back the last restore.)")
-    assert "(Go back to before the last turn.)" in bash.text
+    assert "(Undo the last turn.)" in bash.text
 
 
 # -- zsh
