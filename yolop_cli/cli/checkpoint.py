@@ -112,6 +112,7 @@ def list_checkpoints(invocation: Invocation, all_branches: bool) -> None:
             ],
             flexible="PROMPT",
             optional=("CREATED",),
+            empty="no checkpoints",
         )
 
     value = {
@@ -145,7 +146,7 @@ def show(invocation: Invocation, checkpoint_id: str) -> None:
             ("ref", workspace.reference or "-"),
         ]
         for name, shown in rows:
-            screen.line(f"{screen.styled(f'{name:<12}', bold=True)} {text.clean(shown)}")
+            screen.field(name, text.clean(shown), 12)
         screen.line()
         for line in one.prompt.split("\n"):
             screen.line(f"    {text.clean(line)}")
@@ -267,7 +268,7 @@ def delete(invocation: Invocation, checkpoint_id: str) -> None:
     screen = invocation.screen
     value = {"session_id": session.id, "checkpoint": one.to_json(), "deleted_reference": reference}
     said = f"deleted {reference}" if reference else f"{checkpoint_id} had no snapshot"
-    screen.result(value, lambda: screen.line(said))
+    screen.result(value, lambda: screen.folded(said, 2))
 
 
 def _inspection(invocation: Invocation) -> Inspection:
@@ -289,7 +290,7 @@ def _show_result(invocation: Invocation, one: CheckpointView, said: str) -> None
     value = {"session_id": invocation.session().id, "checkpoint": one.to_json()}
     kept = one.workspace.reference or one.workspace.snapshot_id
     files = f", files in {kept}" if one.workspace.available else ""
-    invocation.screen.result(value, lambda: invocation.screen.line(f"{said}{files}"))
+    invocation.screen.result(value, lambda: invocation.screen.folded(f"{said}{files}", 2))
 
 
 def _show_comparison(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from yolop_cli.cli import candidates
+from yolop_cli import ids
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.screen import COLORS, Screen
 from yolop_cli.errors import UsageError, YolopError
 from yolop_cli.git import Git
@@ -101,10 +102,19 @@ class Invocation:
         if every and (named or self.named):
             raise UsageError("--all selects every session; do not name any")
         if every:
-            return list(all_sessions(self.places))
+            found = list(all_sessions(self.places))
+            if not found and not self.screen.as_json:
+                self.screen.note(f"no sessions in {text.path(self.places.sessions)}")
+            return found
         names = [*named, *([self.named] if self.named and named else [])]
         found = [find(self.places, name) for name in names] or [self.session()]
         return list({session.path: session for session in found}.values())
+
+    def shown_ids(self, sessions: Iterable[str]) -> dict[str, str]:
+        """For each id what a terminal shows: as short as -s takes it. When piped it stays as it is."""
+        if not self.screen.terminal:
+            return {one: one for one in sessions}
+        return ids.shortened(list({*sessions, *(one.id for one in all_sessions(self.places))}))
 
 
 class Command(click.Command):

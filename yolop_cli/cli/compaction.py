@@ -46,6 +46,7 @@ def list_(invocation: Invocation) -> None:
             rows,
             flexible="REASON",
             optional=("ID",),
+            empty="no compactions",
         )
 
     value = {

@@ -80,19 +80,21 @@ def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
 def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
     verb = "deleted" if deleted else "would delete"
     what = f"{text.count(found.files, 'file')}, {text.size(found.size)}"
-    screen.line(f"{verb} {text.path(found.session.path)} ({what})")
+    screen.folded(f"{verb} {text.path(found.session.path)} ({what})", 2)
     for _, refs in found.refs:
         for name in sorted(refs):
-            screen.line(f"{verb} {text.clean(name)}")
+            screen.folded(f"{verb} {text.clean(name)}", 2)
     for share in found.shares:
         for each in share.own:
-            screen.line(f"{verb} {text.clean(each)} in {text.path(share.root)}")
+            screen.folded(f"{verb} {text.clean(each)} in {text.path(share.root)}", 2)
         for each, why in share.kept:
-            screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
+            screen.folded(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}", 2)
     for path in found.missing:
-        screen.line(f"left alone: refs in {text.path(path)}, which is missing")
+        screen.folded(f"left alone: refs in {text.path(path)}, which is missing", 2)
     if found.worktree:
-        screen.line(f"left alone: the worktree {text.path(found.worktree)}")
+        screen.folded(f"left alone: the worktree {text.path(found.worktree)}", 2)
     if not deleted:
         screen.line(f"token {found.token}")
-        screen.line(f"to delete it: yolop-cli session delete -s {found.session.id} --token {found.token}")
+        screen.command(
+            "to delete it:", f"yolop-cli session delete -s {found.session.id} --token {found.token}"
+        )

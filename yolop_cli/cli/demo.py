@@ -35,14 +35,14 @@ def demo(invocation: Invocation, directory: str | None) -> None:
     def render() -> None:
         for step in done.steps:
             screen.line(f"{screen.styled('$', bold=True)} {step.command}")
-            screen.line(f"  {text.clean(step.result)}")
+            screen.folded(f"  {text.clean(step.result)}", 4)
         screen.line()
         screen.line("Try the other commands on it:")
         screen.line(f"  export YOLOP_SESSION={text.path(done.session.path)}")
         screen.line("  yolop-cli session show")
         screen.line("  yolop-cli checkpoint list")
         screen.line("  yolop-cli undo")
-        screen.line(f"Everything is in {text.path(done.root)}; remove that directory when you are done.")
+        screen.folded(f"Everything is in {text.path(done.root)}; remove that directory when you are done.", 2)
 
     value = {
         "root": paths.to_json(done.root),

@@ -53,8 +53,9 @@ def doctor(invocation: Invocation, sessions: tuple[str, ...], every: bool, fix: 
     value = {"sessions": [_json(*row) for row in rows], "ok": ok}
 
     def render() -> None:
+        shown = invocation.shown_ids([examined.session.id for examined, _, _ in rows])
         for row in rows:
-            _show(invocation.screen, *row)
+            _show(invocation.screen, shown[row[0].session.id], *row)
 
     invocation.screen.result(value, render)
     return 0 if ok else 1
@@ -84,17 +85,19 @@ def _cure_json(cure: Cure) -> dict[str, Any]:
     }
 
 
-def _show(screen: Screen, examined: Examination, treated: Treated | None, refused: str | None) -> None:
+def _show(
+    screen: Screen, name: str, examined: Examination, treated: Treated | None, refused: str | None
+) -> None:
     state = "no problems" if examined.is_sound else "problems found"
     busy = ", in use by another process" if examined.busy else ""
-    screen.folded(f"{examined.session.id} {state}{busy}", 2, bold=True)
+    screen.folded(f"{name} {state}{busy}", 2, bold=True)
     for one in examined.ailments:
         show_finding(screen, f"{text.clean(one.file)}: {headline(screen, one.finding)}", one.finding)
     if treated is not None:
         for cure in treated.cured:
-            screen.folded(f"  fixed {_cured(cure)}", 6)
+            screen.folded(f"  fixed {_cured(examined, cure)}", 6)
         for cure, reason in treated.failed:
-            screen.folded(f"  could not fix {_cured(cure)}: {text.clean(reason)}", 6)
+            screen.folded(f"  could not fix {_cured(examined, cure)}: {text.clean(reason)}", 6)
     if refused is not None:
         screen.folded(f"  nothing was fixed: {text.clean(refused)}", 6)
     if examined.cures and treated is None and refused is None:
@@ -102,6 +105,12 @@ def _show(screen: Screen, examined: Examination, treated: Treated | None, refuse
         screen.line(f"  `yolop-cli doctor --fix` can fix {count}")
 
 
-def _cured(cure: Cure) -> str:
-    where = text.path(cure.path) if cure.path is not None else text.clean(cure.reference or "")
+def _cured(examined: Examination, cure: Cure) -> str:
+    home = examined.session.path
+    if cure.path is None:
+        where = text.clean(cure.reference or "")
+    elif cure.path == home:
+        where = "the session's directory"
+    else:
+        where = text.path(cure.path.relative_to(home) if paths.is_below(cure.path, home) else cure.path)
     return f"{where}: {cure.what}"

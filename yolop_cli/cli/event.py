@@ -79,13 +79,22 @@ def list_(invocation: Invocation, scope: str, kind: str | None, checkpoint: str 
         rows = (_row(value, one) for _, value, one in found)
         if invocation.screen.terminal:
             invocation.screen.table(
-                ("SEQUENCE", "TIME", "TYPE", "WHAT"), list(rows), flexible="WHAT", optional=("TIME",)
+                ("SEQUENCE", "TIME", "TYPE", "WHAT"),
+                list(rows),
+                flexible="WHAT",
+                optional=("TIME",),
+                empty=_NONE,
             )
-        else:
-            for row in rows:
-                invocation.screen.line("\t".join(row))
+            return
+        some = False
+        for row in rows:
+            some = True
+            invocation.screen.line("\t".join(row))
+        if not some:
+            invocation.screen.note(_NONE)
 
 
+_NONE = "no such events"
 Found = tuple[Whole | Long, dict[str, Any], Event]
 
 

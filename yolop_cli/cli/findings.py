@@ -38,8 +38,9 @@ def show(invocation: Invocation, reports: Sequence[Report], *, strict: bool, for
         for line in workflow_commands(reports, invocation.places.here):
             write(line + "\n")
     else:
+        shown = invocation.shown_ids([report.id for report in reports])
         for report in reports:
-            show_report(screen, report)
+            show_report(screen, report, shown[report.id])
     return 0 if ok else 1
 
 
@@ -54,17 +55,17 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def show_report(screen: Screen, report: Report) -> None:
-    """A report as text: a line for the session, one for each finding, one for what mends it."""
+def show_report(screen: Screen, report: Report, name: str) -> None:
+    """A report as text: a line for the session, shown as ``name``, then each finding and its fix."""
     words, color = _STATUS[report.status]
     status = screen.styled(report.status, fg=color, bold=True)
-    screen.folded(f"{report.id} {status}: {words}; {text.count(report.records, 'record')}", 2)
+    screen.folded(f"{name} {status}: {words}; {text.count(report.records, 'record')}", 2)
     for finding in report.findings:
         show_finding(screen, headline(screen, finding), finding)
 
 
 def show_finding(screen: Screen, words: str, finding: Finding) -> None:
-    """A finding in its words, and below it what mends it."""
+    """A finding in its words, and below it its fix."""
     screen.folded(f"  {words}", 6)
     if finding.advice:
         screen.folded(f"      fix: {text.clean(finding.advice)}", 11)

@@ -41,14 +41,15 @@ def run(invocation: Invocation, strategy: str, head: str | None, *, apply: bool)
     chosen = next(one for one in STRATEGIES if one == strategy)
     plan = repairing.plan(invocation.git, session, chosen, head)
     again = _again(invocation)
+    name = invocation.shown_ids([session.id])[session.id]
     if not apply and (plan.changes or plan.heads):
-        invocation.screen.result(_json(session, plan), lambda: _show(invocation.screen, session, plan, again))
+        invocation.screen.result(_json(session, plan), lambda: _show(invocation.screen, name, plan, again))
         return 1
     done = repairing.carry_out(session, plan) if apply else Repaired(plan, False, None, 0)
     report = check_session(invocation.git, session)
     invocation.screen.result(
         _json(session, plan, done, report),
-        lambda: _show_done(invocation.screen, session, done, report, again),
+        lambda: _show_done(invocation.screen, name, done, report, again),
     )
     return 1 if report.errors else 0
 
@@ -85,8 +86,8 @@ def _state_json(state: TimelineState) -> dict[str, Any]:
     }
 
 
-def _show(screen: Screen, session: SessionDirectory, plan: Plan, again: str) -> None:
-    screen.folded(f"Plan to repair {text.path(session.timeline)} ({plan.strategy}):", 2, bold=True)
+def _show(screen: Screen, name: str, plan: Plan, again: str) -> None:
+    screen.folded(f"Plan to repair timeline.jsonl of {name} ({plan.strategy}):", 2, bold=True)
     _show_steps(screen, plan)
     screen.line()
     _show_states(screen, plan)
@@ -169,16 +170,16 @@ def _show_heads(screen: Screen, plan: Plan, again: str) -> None:
     screen.command("Choose one:", f"yolop-cli timeline repair{again}{_strategy(plan)} --head ID --apply")
 
 
-def _show_done(screen: Screen, session: SessionDirectory, done: Repaired, report: Report, again: str) -> None:
+def _show_done(screen: Screen, name: str, done: Repaired, report: Report, again: str) -> None:
     if not done.changed:
-        screen.line(f"{session.id}: nothing to repair, {text.count(done.plan.records, 'record')}")
+        screen.line(f"{name}: nothing to repair, {text.count(done.plan.records, 'record')}")
     else:
-        screen.folded(f"repaired {text.path(session.timeline)}: {text.count(done.plan.records, 'record')}", 2)
+        screen.folded(f"repaired timeline.jsonl of {name}: {text.count(done.plan.records, 'record')}", 2)
         if done.backup is not None:
-            screen.folded(f"previous file: {text.path(done.backup)}", 2)
+            screen.folded(f"previous file: {text.clean(done.backup.name)}", 2)
         if done.rejected:
             pieces = text.count(done.rejected, "piece")
-            screen.folded(f"set aside: {pieces} in {text.path(session.rejected)}", 2)
+            screen.folded(f"set aside: {pieces} in timeline.rejected.jsonl", 2)
         screen.line(f"head {done.plan.after.head or '-'}")
     _show_rebuildable(screen, done.plan, again)
-    show_report(screen, report)
+    show_report(screen, report, name)

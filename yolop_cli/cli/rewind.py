@@ -107,9 +107,10 @@ def status(invocation: Invocation) -> None:
         if waiting is None:
             screen.line("no restore is waiting")
             return
-        screen.line(
+        screen.folded(
             f"{waiting.kind} to {waiting.checkpoint_id or 'the start'}, {waiting.mode}, {waiting.phase}, "
-            f"{text.count(len(waiting.changes), 'path')}"
+            f"{text.count(len(waiting.changes), 'path')}",
+            2,
         )
         screen.line(f"token {waiting.token}")
 
@@ -134,8 +135,8 @@ def cancel(invocation: Invocation, force: bool) -> None:
 
     def render() -> None:
         if aside is not None:
-            screen.line(
-                f"restore.json was not readable and is now {text.clean(aside.name)}; no file was changed"
+            screen.folded(
+                f"restore.json was not readable and is now {text.clean(aside.name)}; no file was changed", 2
             )
         elif done is None:
             screen.line("no restore is waiting")
@@ -303,7 +304,7 @@ def _show_applied(
             screen.line(f"files: {restored} restored, {deleted} deleted")
             _show_kept(invocation, done.kept)
         if done.recovery is not None and waiting.kind == "redo":
-            screen.line(f"what the redo replaced is kept in {applying.name_of(done.recovery)}")
+            screen.folded(f"what the redo replaced is kept in {applying.name_of(done.recovery)}", 2)
         if waiting.kind == "rewind":
             screen.note("`yolop-cli redo` takes this back, until the next turn begins")
         if waiting.prompt is not None and waiting.moves_conversation:

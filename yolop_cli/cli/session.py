@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yolop_cli import ids, overview, paths
+from yolop_cli import overview, paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, group
 from yolop_cli.errors import YolopError
@@ -49,15 +49,12 @@ def list_sessions(invocation: Invocation) -> None:
     screen = invocation.screen
 
     def render() -> None:
-        if not found:
-            screen.note(f"no sessions in {text.path(invocation.places.sessions)}")
-            return
-        short = ids.shortened([one.session.id for one in found])
+        shown = invocation.shown_ids([one.session.id for one in found])
         screen.table(
             ("ID", "STATE", "UPDATED", "TURNS", "TITLE", "WORKTREE"),
             [
                 (
-                    short[one.session.id] if screen.terminal else one.session.id,
+                    shown[one.session.id],
                     one.state,
                     text.day(one.updated_at or "-") if screen.terminal else one.updated_at or "-",
                     "-" if one.turns is None else str(one.turns),
@@ -68,6 +65,7 @@ def list_sessions(invocation: Invocation) -> None:
             ],
             flexible="TITLE",
             optional=("WORKTREE",),
+            empty=f"no sessions in {text.path(invocation.places.sessions)}",
         )
 
     screen.result({"sessions": [_summary(one) for one in found]}, render)
@@ -85,8 +83,9 @@ def show(invocation: Invocation) -> None:
     screen = invocation.screen
 
     def render() -> None:
-        for name, shown in _rows(value):
-            screen.folded(f"{screen.styled(f'{name:<12}', bold=True)} {shown}", 13)
+        room = screen.width - 13 if screen.terminal else None
+        for name, shown in _rows(value, room):
+            screen.field(name, shown, 12)
         screen.line()
         screen.table(
             ("FILE", "MODE", "SIZE"),
@@ -191,11 +190,11 @@ def _worktree(invocation: Invocation, metadata: workspace.Workspace, chosen: Any
     }
 
 
-def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(value: dict[str, Any], room: int | None) -> list[tuple[str, str]]:
     counts, redo, waiting, worktree = value["counts"], value["redo"], value["restore"], value["worktree"]
     rows = [
         ("session", value["id"]),
-        ("path", _path(value["path"])),
+        ("path", _path(value["path"], room)),
         ("title", text.clean(value["title"] or "-")),
         ("state", value["state"]),
         ("created", value["created_at"] or "-"),
@@ -219,8 +218,8 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
         ),
     ]
     if worktree is not None:
-        owned = "owned" if worktree["owned"] else f"not owned: {text.clean(worktree['reason'])}"
-        rows.append(("worktree", f"{_path(worktree['path'])} ({owned})"))
+        rows.append(("worktree", _path(worktree["path"], room)))
+        rows.append(("owned", "yes" if worktree["owned"] else f"no: {text.clean(worktree['reason'])}"))
     if waiting is not None:
         rows.append(
             (
@@ -237,9 +236,10 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, text.clean(shown)) for name, shown in rows]
 
 
-def _path(value: Any) -> str:
+def _path(value: Any, room: int | None) -> str:
     raw = paths.from_json(value)
-    return text.path(raw) if raw is not None else "-"
+    shown = text.path(raw) if raw is not None else "-"
+    return shown if room is None else text.shortened(shown, room)
 
 
 def _size(size: int | None) -> str:

@@ -42,12 +42,13 @@ def show(invocation: Invocation) -> None:
             ("LINE", "TYPE", "WHAT"),
             [(str(one.line.number), str(_json(one)["type"]), _what(one)) for one in loaded.entries],
             flexible="WHAT",
+            empty="no records",
         )
         screen.line()
         screen.line(f"head {state.head or '-'}")
         screen.line(f"pending {state.pending or '-'}")
         screen.line(f"redo {'-' if state.redo is None else state.redo.head or 'the start'}")
-        screen.line(f"active {' '.join(text.clean(one) for one in state.active_path) or '-'}")
+        screen.folded(f"active {' '.join(text.clean(one) for one in state.active_path) or '-'}", 7)
         if damage is not None:
             kind = "corrupt tail, ignored" if loaded.health == "tail" else "corrupt: read-only until repaired"
             screen.warn(f"line {damage.line.number}: {damage.fault.message} ({kind})")

@@ -161,7 +161,7 @@ def show_gc(screen: Screen, plan: GcPlan, *, dry_run: bool) -> None:
     for name in plan.unreadable:
         screen.warn(f"{name} cannot be read completely; what it still refers to is kept")
     if plan.deferred:
-        screen.line(f"garbage collection postponed: {text.clean(', '.join(plan.deferred))}")
+        screen.folded(f"garbage collection postponed: {text.clean(', '.join(plan.deferred))}", 2)
         return
     done = "would be" if dry_run else "were"
     screen.line(

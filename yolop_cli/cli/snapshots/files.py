@@ -113,6 +113,9 @@ def list_snapshots(invocation: Invocation, root: str | None) -> None:
                 )
                 for one in manifests
             ],
+            flexible="FOR",
+            optional=("SIZE", "FILES"),
+            empty=None if unreadable else f"no snapshots of {text.path(where)}",
         )
         for name, why in unreadable.items():
             screen.warn(f"{name}: {why}")
@@ -158,7 +161,7 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
             ("limit", document.size(one.rules.max_file_bytes)),
         ]
         for name, shown in rows:
-            screen.line(f"{screen.styled(f'{name:<10}', bold=True)} {text.clean(shown)}")
+            screen.field(name, text.clean(shown), 10)
         for item in one.skipped:
             screen.line(f"skipped    {text.path(item.path)} ({item.reason})")
         for path, entry in entries or ():
@@ -289,7 +292,7 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
         screen.line(f"{len(plan.restored)} {verb}restored, {len(plan.deleted)} {verb}deleted")
         if done.safety is not None:
             undo = snapshots.command(paths.resolved(where), "restore", done.safety.id)
-            screen.line(f"`{undo}` undoes this")
+            screen.command("to undo this:", undo)
         document.say_pruned(screen, done.pruned)
 
     screen.result(document.restored(done), render)

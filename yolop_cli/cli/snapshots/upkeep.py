@@ -131,11 +131,11 @@ def verify(invocation: Invocation, root: str | None, quick: bool) -> int:
     def render() -> None:
         for item in found.findings:
             about = f" {text.path(item.path)}" if item.path else ""
-            screen.line(f"{item.severity}\t{item.code}{about}: {text.clean(item.message)}")
+            screen.folded(f"{item.severity} {item.code}{about}: {text.clean(item.message)}", 4)
             for each in item.snapshots:
-                screen.line(f"\tin {each}")
+                screen.line(f"    in {each}")
             if item.fix:
-                screen.line(f"\tfix: yolop-cli {item.fix}")
+                screen.command("    fix:", f"yolop-cli {item.fix}")
         screen.line(
             f"{text.count(found.snapshots, 'snapshot')}, {text.count(found.objects, 'object')}, "
             f"{document.size(found.bytes_read)} read: {'ok' if found.ok else 'damaged'}"
