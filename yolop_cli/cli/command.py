@@ -103,8 +103,8 @@ class Invocation:
             raise UsageError("--all selects every session; do not name any")
         if every:
             found = list(all_sessions(self.places))
-            if not found and not self.screen.as_json:
-                self.screen.note(f"no sessions in {text.path(self.places.sessions)}")
+            if not found:
+                self.screen.remark(f"no sessions in {text.path(self.places.sessions)}")
             return found
         names = [*named, *([self.named] if self.named and named else [])]
         found = [find(self.places, name) for name in names] or [self.session()]

@@ -7,14 +7,19 @@ from typing import Any
 import click
 
 from yolop_cli import doctor as doctors
-from yolop_cli import paths
+from yolop_cli import installation, paths
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, sessions_argument
 from yolop_cli.cli.findings import headline, show_finding
 from yolop_cli.cli.screen import Screen
 from yolop_cli.doctor import Cure, Examination, Treated
-from yolop_cli.errors import YolopError
+from yolop_cli.errors import NotFoundError, YolopError
+from yolop_cli.installation import Part
+from yolop_cli.session.directory import SessionDirectory
+from yolop_cli.session.places import SESSION_VARIABLE
 from yolop_cli.timeline.findings import to_json
+
+_PART_COLORS = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 @command(
@@ -37,7 +42,8 @@ def doctor(invocation: Invocation, sessions: tuple[str, ...], every: bool, fix: 
 
     Exit 1 while there is an error or something to fix.
     """
-    chosen = invocation.chosen(sessions, every=every)
+    chosen = _chosen(invocation, sessions, every=every)
+    parts = None if chosen else installation.examine(invocation.git, invocation.places)
     rows: list[tuple[Examination, Treated | None, str | None]] = []
     with invocation.screen.progress("examining", len(chosen)) as step:
         for session in chosen:
@@ -50,15 +56,52 @@ def doctor(invocation: Invocation, sessions: tuple[str, ...], every: bool, fix: 
             rows.append((doctors.examine(invocation.git, session), treated, refused))
             step()
     ok = all(examined.is_sound and refused is None for examined, _, refused in rows)
-    value = {"sessions": [_json(*row) for row in rows], "ok": ok}
+    ok = ok and not any(part.status == "error" for part in parts or ())
+    value = {
+        "sessions": [_json(*row) for row in rows],
+        "installation": None if parts is None else [_part_json(part) for part in parts],
+        "ok": ok,
+    }
 
     def render() -> None:
+        for part in parts or ():
+            _show_part(invocation.screen, part)
         shown = invocation.shown_ids([examined.session.id for examined, _, _ in rows])
         for row in rows:
             _show(invocation.screen, shown[row[0].session.id], *row)
 
     invocation.screen.result(value, render)
     return 0 if ok else 1
+
+
+def _chosen(invocation: Invocation, named: tuple[str, ...], *, every: bool) -> list[SessionDirectory]:
+    """The sessions to check; none where nobody named one and the current directory has none."""
+    meant = named or invocation.named or invocation.places.environ.get(SESSION_VARIABLE)
+    try:
+        return invocation.chosen(named, every=every)
+    except NotFoundError as error:
+        if every or meant:
+            raise
+        invocation.screen.remark(f"{error.message}; checking the installation")
+        return []
+
+
+def _part_json(part: Part) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "status": part.status,
+        "found": part.found,
+        "path": None if part.path is None else paths.to_json(part.path),
+        "fix": part.fix,
+    }
+
+
+def _show_part(screen: Screen, part: Part) -> None:
+    status = screen.styled(part.status, fg=_PART_COLORS[part.status], bold=part.status == "error")
+    where = "" if part.path is None else f" ({text.path(part.path)})"
+    screen.folded(f"{text.clean(part.name):<14}{status}: {text.clean(part.found)}{where}", 14)
+    if part.fix is not None:
+        screen.folded(f"{'':<14}fix: {text.clean(part.fix)}", 19)
 
 
 def _json(examined: Examination, treated: Treated | None, refused: str | None) -> dict[str, Any]:

@@ -119,6 +119,11 @@ class Screen:
         """A remark for people, on standard error so that standard output stays the result."""
         write_error(_folded_error(words))
 
+    def remark(self, words: str) -> None:
+        """As ``note``, where a JSON document says it by itself."""
+        if not self.as_json:
+            self.note(words)
+
     def warn(self, words: str) -> None:
         """Something to know that is no failure, on standard error; a JSON document says it by itself."""
         if not self.as_json:
