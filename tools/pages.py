@@ -42,16 +42,16 @@ _INTRODUCTION = """*Must* marks what loses something, or makes a record lie, whe
 marks what `yolop-cli doctor --fix` can put right. What only yolop-cli writes is marked *(toolkit)*: the agent
 passes over it."""
 _STATUSES = {
-    0: "Done, or checked and clean.",
-    1: "Checked, and found something.",
-    70: "A mistake of the program's own. The message ends in a report to paste.",
+    0: "Success; a check found nothing.",
+    1: "A check found something.",
+    70: "A bug in yolop-cli. The message ends in a report to paste.",
     130: "Interrupted, or a question was answered with no.",
-    141: "The reader of the output went away.",
+    141: "The reader of the output closed it.",
 }
 _SESSION_FILES = {
     "~/.local/share/yolop/sessions/": "The sessions, a directory each; see yolop-session(5).",
     "timeline.jsonl": "In a session's directory: the journal of its checkpoints; see yolop-timeline(5).",
-    "restore.json": "In a session's directory: the restore that waits for its token.",
+    "restore.json": "In a session's directory: the restore that is waiting for its token.",
 }
 _FILES = {
     "worktree": {
@@ -59,7 +59,7 @@ _FILES = {
     },
     "snapshot": {".cogitator/checkpoints/": "In the directory itself: its snapshots."},
     "schema": {"share/yolop-cli/schemas/": "The schemas, below the prefix of the installation."},
-    "demo": {"/tmp/yolop-demo-*/": "Made where no directory is named; follows `TMPDIR`."},
+    "demo": {"/tmp/yolop-demo-*/": "Created when no directory is given; follows `TMPDIR`."},
     "completion": {
         "share/bash-completion/completions/, share/zsh/site-functions/, share/fish/vendor_completions.d/":
             "The same scripts, below the prefix of the installation.",
@@ -67,14 +67,15 @@ _FILES = {
 }  # fmt: skip
 _ENVIRONMENT = {
     "session": {
-        "YOLOP_SESSION": "The session, where `--session` does not name one. Without either it is the session "
-        "whose worktree holds the current directory.",
+        "YOLOP_SESSION": "The session to use when `--session` is not given. Without either, it is the "
+        "session whose worktree contains the current directory.",
     },
     "sessions_dir": {
-        "YOLOP_SESSIONS_DIR": "The directory of the sessions, where `--sessions-dir` does not name one.",
-        "YOLOP_DATA_DIR": "The directory above. Default: `$XDG_DATA_HOME/yolop`, or `~/.local/share/yolop`.",
+        "YOLOP_SESSIONS_DIR": "The directory of the sessions when `--sessions-dir` is not given.",
+        "YOLOP_DATA_DIR": "The directory above `sessions/`. Default: `$XDG_DATA_HOME/yolop`, or "
+        "`~/.local/share/yolop`.",
     },
-    "": {"NO_COLOR": "Set to anything: no colour, unless `--color always` asks for it."},
+    "": {"NO_COLOR": "If set, use no colour, unless `--color always` is given."},
 }
 
 

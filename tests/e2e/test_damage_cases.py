@@ -37,7 +37,7 @@ def test_case_32_nul_blocks_are_named_and_taken_out(box: Sandbox) -> None:
         ("nul-bytes", 8),
         ("nul-bytes", 11),
     ]
-    assert "412 NUL bytes; 4 whole records after this point" in report["findings"][0]["message"]
+    assert "412 NUL bytes; 4 intact records after this point" in report["findings"][0]["message"]
     assert box.cli("session", "list", session=False).text.count(box.sid) == 1
     box.cli("checkpoint", "list")
     before = digest(box.timeline)

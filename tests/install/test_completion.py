@@ -92,8 +92,8 @@ def test_bash_completes_commands_options_modes_sessions_tokens_and_paths(
 
 def test_bash_offers_commands_with_their_summaries(bash: Terminal) -> None:
     bash.send("yolop-cli \t\t")
-    bash.wait_for("(Take the last restore back.)")
-    assert "(Go back to before the last turn.)" in bash.text
+    bash.wait_for("(Take back the last restore.)")
+    assert "(Undo the last turn.)" in bash.text
 
 
 # -- zsh
@@ -123,7 +123,7 @@ def test_zsh_completes_with_descriptions(turned: Sandbox, zsh: Terminal) -> None
     assert "-- Paint it $(red)\\e[31m" in zsh.text and oldest in zsh.text
     zsh.send("\x15")
     zsh.send("yolop-cli \t")
-    zsh.wait_for("-- Take the last restore back.")
+    zsh.wait_for("-- Take back the last restore.")
     for typed, put_in in [
         ("yolop-cli undo --mode=conv\t", "--mode=conversation"),
         ("yolop-cli session show -s 0000\t", turned.sid[8:]),
@@ -158,7 +158,7 @@ def test_fish_completes_with_descriptions(turned: Sandbox) -> None:
     token = turned.plan(newest)["token"]
     found = fish(turned, "yolop-cli rewind preview ")
     assert list(found.items()) == [(newest, "Paint it $(red)\\e[31m"), (oldest, "Sweep the floor")]
-    assert fish(turned, "yolop-cli ")["redo"] == "Take the last restore back."
+    assert fish(turned, "yolop-cli ")["redo"] == "Take back the last restore."
     assert fish(turned, "yolop-cli session show -s 0000") == {turned.sid[8:]: "Tidy: the 'shed'"}
     assert fish(turned, "yolop-cli undo --mode conv") == {"conversation": "the conversation, not the files"}
     assert list(fish(turned, "yolop-cli undo --mode=conv")) == ["--mode=conversation"]

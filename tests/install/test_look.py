@@ -125,8 +125,8 @@ def test_damage_is_told_within_the_width_of_the_terminal(shed: Sandbox, columns:
             label = line.strip().removeprefix("fix: ").split()
             assert width(line) <= columns or len(label) == 1 or len(" ".join(label[:-1])) < 30, raw
     again = shown(shed, "timeline", "repair", "--head", "none", columns=columns)
-    told = again[again.index("To do it:") :].split("\n")
-    typed = told[0].removeprefix("To do it:").strip() or " ".join(told[1:])
+    told = again[again.index("To apply it:") :].split("\n")
+    typed = told[0].removeprefix("To apply it:").strip() or " ".join(told[1:])
     assert " ".join(typed.replace("\\", "").split()).endswith("yolop-cli timeline repair --apply"), again
 
 

@@ -98,6 +98,6 @@ def test_the_installed_wheel_plays_the_demo(wheel: Path, box: Sandbox) -> None:
     drawn = run(
         ["man", "-M", environment / "share/man", "yolop-cli-undo"], box.root, {**env, "MANPAGER": "cat"}
     )
-    assert "Go back to before the last turn" in drawn
+    assert "Undo the last turn" in drawn
     script = environment / "share/bash-completion/completions/yolop-cli"
     assert "_yolop_cli" in run(["bash", "-c", '. "$0"; complete -p yolop-cli', script], box.root, env)

@@ -70,7 +70,7 @@ def test_case_32_a_nul_block_is_named_with_its_line_and_what_follows() -> None:
         ("nul-bytes", 8),
         ("nul-bytes", 11),
     ]
-    assert "412 NUL bytes; 4 whole records after this point" in checked.findings[0].message
+    assert "412 NUL bytes; 4 intact records after this point" in checked.findings[0].message
     assert checked.status == "corrupt" and checked.records == 9
 
 

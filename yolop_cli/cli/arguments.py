@@ -111,5 +111,7 @@ def _one_mode(mode: Mode | None, no_conversation: bool, no_files: bool) -> Mode 
         raise UsageError("--no-conversation and --no-files leave nothing to restore")
     said: Mode | None = "workspace" if no_conversation else "conversation" if no_files else None
     if mode is not None and said is not None and mode != said:
-        raise UsageError(f"--mode {mode} and --{'no-conversation' if no_conversation else 'no-files'} differ")
+        raise UsageError(
+            f"--mode {mode} contradicts --{'no-conversation' if no_conversation else 'no-files'}"
+        )
     return said or mode

@@ -18,11 +18,14 @@ _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": 
 
 @group(
     "checkpoint",
-    "Make, compare and read checkpoints.",
+    "Create, compare and read checkpoints.",
     examples=["yolop-cli checkpoint list", "yolop-cli checkpoint diff cp_1_1"],
 )
 def checkpoint() -> None:
-    """A checkpoint is the state right before a turn: the conversation, and the files of the worktree."""
+    """Create, compare and read checkpoints.
+
+    A checkpoint is the state right before a turn: the conversation, and the files of the worktree.
+    """
 
 
 @command(
@@ -34,7 +37,7 @@ def checkpoint() -> None:
         "git log -1 --format=%B | yolop-cli checkpoint create --prompt-file -",
     ],
 )
-@click.option("--prompt", metavar="TEXT", help="The prompt of the turn that begins.")
+@click.option("--prompt", metavar="TEXT", help="Use this prompt for the turn.")
 @click.option(
     "--prompt-file",
     metavar="FILE",
@@ -47,7 +50,7 @@ def checkpoint() -> None:
 @click.option(
     "--files",
     is_flag=True,
-    help="Capture the files of a session without a worktree of its own too, into the store of its root.",
+    help="Capture the files even if the session has no worktree of its own, into the store of its root.",
 )
 def create(
     invocation: Invocation,
@@ -58,8 +61,8 @@ def create(
 ) -> None:
     """Begin a turn: capture the files and record the checkpoint.
 
-    A pending turn is closed as failed. Where the files cannot be captured the checkpoint holds the
-    conversation only, and the reason is said.
+    A pending turn is closed as failed. If the files cannot be captured, the checkpoint holds the
+    conversation only and the reason is printed.
     """
     words = arguments.prompt(prompt, prompt_file, invocation.places.here)
     session = invocation.session()
@@ -72,9 +75,9 @@ def create(
 
 @command(checkpoint, "complete", session=True, examples=["yolop-cli checkpoint complete --failed"])
 @click.argument("checkpoint_id", metavar="[ID]", required=False, shell_complete=candidates.checkpoints)
-@click.option("--failed", is_flag=True, help="The turn did not succeed.")
+@click.option("--failed", is_flag=True, help="Record the turn as failed.")
 def complete(invocation: Invocation, checkpoint_id: str | None, failed: bool) -> None:
-    """End the pending turn; the head is its checkpoint then."""
+    """End the pending turn and move the head to its checkpoint."""
     session = invocation.session()
     ended = turns.complete(invocation.git, session, checkpoint_id, success=not failed)
     shown = _inspection(invocation).view(ended.checkpoint.id)
@@ -82,7 +85,7 @@ def complete(invocation: Invocation, checkpoint_id: str | None, failed: bool) ->
 
 
 @command(checkpoint, "list", session=True, examples=["yolop-cli checkpoint list --all-branches"])
-@click.option("--all-branches", is_flag=True, help="Abandoned branches too.")
+@click.option("--all-branches", is_flag=True, help="Include abandoned branches.")
 def list_checkpoints(invocation: Invocation, all_branches: bool) -> None:
     """List the checkpoints of the active branch, newest first.
 
@@ -108,6 +111,7 @@ def list_checkpoints(invocation: Invocation, all_branches: bool) -> None:
             ],
             flexible="PROMPT",
             optional=("CREATED",),
+            empty="no checkpoints",
         )
 
     value = {
@@ -141,7 +145,7 @@ def show(invocation: Invocation, checkpoint_id: str) -> None:
             ("ref", workspace.reference or "-"),
         ]
         for name, shown in rows:
-            screen.line(f"{screen.styled(f'{name:<12}', bold=True)} {text.clean(shown)}")
+            screen.field(name, text.clean(shown), 12)
         screen.line()
         for line in one.prompt.split("\n"):
             screen.line(f"    {text.clean(line)}")
@@ -168,9 +172,11 @@ def show(invocation: Invocation, checkpoint_id: str) -> None:
 @click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
 @click.argument("other", required=False, shell_complete=candidates.checkpoints)
 @click.option("--workspace", is_flag=True, help="Compare with the files as they are now (the default).")
-@click.option("--stat", "form", flag_value="stat", help="Lines added and removed for each path.")
-@click.option("--name-status", "form", flag_value="name-status", help="How each path changed (the default).")
-@click.option("--patch", "form", flag_value="patch", help="The whole difference as a patch.")
+@click.option("--stat", "form", flag_value="stat", help="Show lines added and removed for each path.")
+@click.option(
+    "--name-status", "form", flag_value="name-status", help="Show how each path changed (the default)."
+)
+@click.option("--patch", "form", flag_value="patch", help="Show the whole difference as a patch.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when there is a difference.")
 def diff(
     invocation: Invocation,
@@ -180,7 +186,7 @@ def diff(
     form: str | None,
     exit_code: bool,
 ) -> int:
-    """Compare the files of a checkpoint with the present ones, or with those of another checkpoint."""
+    """Compare the files of a checkpoint with the current files, or with another checkpoint."""
     if workspace and other is not None:
         raise click.UsageError("give OTHER or --workspace, not both")
     inspection = _inspection(invocation)
@@ -195,9 +201,9 @@ def diff(
 @click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
 @click.argument("path", shell_complete=candidates.held_paths)
 def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
-    """Print one file of a checkpoint, byte for byte; of a link its target.
+    """Print one file of a checkpoint, byte for byte, or the target of a link.
 
-    On a terminal control characters are shown as escapes.
+    On a terminal, control characters are escaped.
     """
     inspection = _inspection(invocation)
     wanted = inspection.relative(path)
@@ -219,9 +225,9 @@ def cat(invocation: Invocation, checkpoint_id: str, path: str) -> None:
 @click.argument("destination", metavar="DEST", shell_complete=candidates.directories)
 @click.argument("wanted", metavar="[PATH]...", nargs=-1, shell_complete=candidates.held_paths)
 def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted: tuple[str, ...]) -> None:
-    """Write the files of a checkpoint below DEST, all or those at and below each PATH.
+    """Write the files of a checkpoint below DEST: all, or those at and below each PATH.
 
-    Nothing that exists there is overwritten.
+    Existing files are never overwritten.
     """
     inspection = _inspection(invocation)
     found = inspection.entries(checkpoint_id, [inspection.relative(path) for path in wanted])
@@ -238,9 +244,9 @@ def extract(invocation: Invocation, checkpoint_id: str, destination: str, wanted
 )
 @click.argument("wanted", metavar="[ID]...", nargs=-1, shell_complete=candidates.checkpoints)
 def verify(invocation: Invocation, wanted: tuple[str, ...]) -> int:
-    """Check that ref, tree and every blob of each checkpoint are there and whole.
+    """Check that the ref, the tree and every blob of each checkpoint exist and are intact.
 
-    Exits 1 when something is wrong. Without ID every checkpoint of every branch is checked.
+    Without ID, check every checkpoint of every branch. Exit 1 if something is wrong.
     """
     from yolop_cli.cli.checkpoint_verify import report
 
@@ -251,9 +257,9 @@ def verify(invocation: Invocation, wanted: tuple[str, ...]) -> int:
 @command(checkpoint, "delete", session=True, examples=["yolop-cli checkpoint delete cp_1_1"])
 @click.argument("checkpoint_id", metavar="ID", shell_complete=candidates.checkpoints)
 def delete(invocation: Invocation, checkpoint_id: str) -> None:
-    """Drop the snapshot of a checkpoint; its record stays, as conversation only.
+    """Delete the snapshot of a checkpoint; its record stays, as conversation-only.
 
-    Git removes the content itself when it next collects garbage, unless something else holds it.
+    Git removes the content at its next garbage collection, unless something else refers to it.
     """
     session = invocation.session()
     reference = turns.drop_snapshot(invocation.git, session, checkpoint_id)
@@ -261,7 +267,7 @@ def delete(invocation: Invocation, checkpoint_id: str) -> None:
     screen = invocation.screen
     value = {"session_id": session.id, "checkpoint": one.to_json(), "deleted_reference": reference}
     said = f"deleted {reference}" if reference else f"{checkpoint_id} had no snapshot"
-    screen.result(value, lambda: screen.line(said))
+    screen.result(value, lambda: screen.folded(said, 2))
 
 
 def _inspection(invocation: Invocation) -> Inspection:
@@ -283,7 +289,7 @@ def _show_result(invocation: Invocation, one: CheckpointView, said: str) -> None
     value = {"session_id": invocation.session().id, "checkpoint": one.to_json()}
     kept = one.workspace.reference or one.workspace.snapshot_id
     files = f", files in {kept}" if one.workspace.available else ""
-    invocation.screen.result(value, lambda: invocation.screen.line(f"{said}{files}"))
+    invocation.screen.result(value, lambda: invocation.screen.folded(f"{said}{files}", 2))
 
 
 def _show_comparison(

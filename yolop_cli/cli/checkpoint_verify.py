@@ -24,10 +24,12 @@ def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:
     ok = all(row["status"] != "damaged" for row in rows)
 
     def render() -> None:
+        if not rows:
+            screen.note("no checkpoints")
         for row in rows:
             screen.line(f"{row['status']}\t{row['id']}\t{text.count(row['blobs'], 'file')}")
             for problem in row["problems"]:
-                screen.line(f"\t{problem['code']}: {text.clean(problem['message'])}")
+                screen.folded(f"    {problem['code']}: {text.clean(problem['message'])}", 6)
 
     screen.result({"session_id": inspection.session.id, "checkpoints": rows, "ok": ok}, render)
     return 0 if ok else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from yolop_cli.cli import candidates
+from yolop_cli.cli import candidates, text
 from yolop_cli.cli.screen import COLORS, Screen
+from yolop_cli.ground import ids
 from yolop_cli.ground.errors import UsageError, YolopError
 from yolop_cli.ground.git import Git
 from yolop_cli.session.directory import SessionDirectory
@@ -61,13 +62,13 @@ class Invocation:
             return
         if found.finished:
             self.screen.warn(
-                f"a restore of {session.id} was interrupted after it had taken effect; nothing is left to do"
+                f"a restore of {session.id} was interrupted after it took effect; there is nothing left to do"
             )
             return
         self.screen.warn(
-            f"a restore of {session.id} was interrupted while it changed the files: the head is where it "
-            "was, some files may be the snapshot's. `yolop-cli rewind cancel` puts them back, "
-            f"`yolop-cli rewind apply {found.token}` finishes it"
+            f"a restore of {session.id} was interrupted while it was changing files: the head did not move, "
+            "but some files may already be those of the snapshot. `yolop-cli rewind cancel` puts them back, "
+            f"`yolop-cli rewind apply {found.token}` finishes the restore"
         )
 
     def chosen(self, named: Sequence[str], *, every: bool) -> list[SessionDirectory]:
@@ -76,12 +77,21 @@ class Invocation:
         Raises as ``find``, and ``UsageError`` for both ways at once.
         """
         if every and (named or self.named):
-            raise UsageError("--all names every session: leave out the others")
+            raise UsageError("--all selects every session; do not name any")
         if every:
-            return list(all_sessions(self.places))
+            found = list(all_sessions(self.places))
+            if not found:
+                self.screen.remark(f"no sessions in {text.path(self.places.sessions)}")
+            return found
         names = [*named, *([self.named] if self.named and named else [])]
         found = [find(self.places, name) for name in names] or [self.session()]
         return list({session.path: session for session in found}.values())
+
+    def shown_ids(self, sessions: Iterable[str]) -> dict[str, str]:
+        """For each id what a terminal shows: as short as -s takes it. When piped it stays as it is."""
+        if not self.screen.terminal:
+            return {one: one for one in sessions}
+        return ids.shortened(list({*sessions, *(one.id for one in all_sessions(self.places))}))
 
 
 class Command(click.Command):
@@ -273,13 +283,13 @@ def _invoked(function: Callable[..., int | None]) -> Callable[..., int]:
 
 def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
     options = [
-        click.option("--debug", is_flag=True, help="Show the traceback of a failure."),
+        click.option("--debug", is_flag=True, help="Show the traceback of an error."),
         click.option(
             "--color",
             type=click.Choice(COLORS),
             default="auto",
             show_default=True,
-            help="Colour: on a terminal, always, or never.",
+            help="Use colour on a terminal, always, or never.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
     ]
@@ -291,7 +301,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
                 shell_complete=candidates.directories,
                 envvar=SESSIONS_DIR_VARIABLE,
                 show_envvar=True,
-                help="Where session ids are looked up.",
+                help="Look up session ids in this directory.",
             )
         )
     if session:
@@ -301,7 +311,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
                 "--session",
                 metavar="SESSION",
                 shell_complete=candidates.sessions,
-                help="A session: its directory, its id, or the beginning of its id. "
+                help="Use this session: its directory, its id, or the beginning of its id. "
                 f"[env var: {SESSION_VARIABLE}; default: the session of the current directory]",
             )
         )
@@ -310,7 +320,7 @@ def _options(*, session: bool, sessions: bool) -> list[Callable[[Any], Any]]:
 
 def sessions_argument(function: Callable[..., int | None]) -> Callable[..., int | None]:
     """``[SESSION]...`` and ``--all``, for a command that checks many sessions (``Invocation.chosen``)."""
-    every = click.option("--all", "every", is_flag=True, help="Every session there is.")
+    every = click.option("--all", "every", is_flag=True, help="Select every session.")
     named = click.argument("sessions", nargs=-1, metavar="[SESSION]...", shell_complete=candidates.sessions)
     return every(named(function))
 

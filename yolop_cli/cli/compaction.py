@@ -12,23 +12,27 @@ from yolop_cli.timeline import file as timeline_file
 
 @group(
     "compaction",
-    "Which model-context is in force.",
+    "Show which compaction is active.",
     examples=["yolop-cli compaction list", "yolop-cli compaction validate"],
 )
 def compaction() -> None:
-    """What the model was given instead of the older events. Payloads are private and never shown."""
+    """Show which compaction is active, and check compactions.
+
+    A compaction is what the model was given instead of older events. Its payload is private and never
+    shown.
+    """
 
 
 @command(compaction, "list", session=True, examples=["yolop-cli compaction list --json"])
 def list_(invocation: Invocation) -> None:
-    """List the replacements: which is in force for each provider and model, and why the others are not."""
+    """List the compactions: which is active for each provider and model, and why the others are not."""
     session = invocation.session()
     judged = replacements.judge(session, timeline_file.load(session).state.activity())
 
     def render() -> None:
         rows = [
             (
-                "in force" if one.in_force else "-",
+                "active" if one.in_force else "-",
                 text.clip(one.replacement.provider_type, 30),
                 text.clip(one.replacement.model, 40),
                 str(one.replacement.source_sequence),
@@ -38,10 +42,11 @@ def list_(invocation: Invocation) -> None:
             for one in judged
         ]
         invocation.screen.table(
-            ("", "PROVIDER", "MODEL", "UP TO EVENT", "ID", "WHY NOT"),
+            ("", "PROVIDER", "MODEL", "UP TO EVENT", "ID", "REASON"),
             rows,
-            flexible="WHY NOT",
+            flexible="REASON",
             optional=("ID",),
+            empty="no compactions",
         )
 
     value = {
@@ -66,9 +71,9 @@ def list_(invocation: Invocation) -> None:
 
 @command(compaction, "validate", session=True, examples=["yolop-cli compaction validate --all"])
 @sessions_argument
-@click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 def validate(invocation: Invocation, sessions: tuple[str, ...], every: bool, strict: bool) -> int:
-    """Check compaction-checkpoints.jsonl. Changes nothing. Exit 1 when there are errors."""
+    """Check compaction-checkpoints.jsonl, changing nothing. Exit 1 if there are errors."""
     from yolop_cli.cli import logs
 
     return logs.validate_compaction(invocation, invocation.chosen(sessions, every=every), strict=strict)

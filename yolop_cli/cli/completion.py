@@ -170,9 +170,9 @@ class Fish(shell_completion.FishComplete):
 )
 @click.argument("shell", type=click.Choice(tuple(SCRIPTS)))
 def completion(invocation: Invocation, shell: str) -> None:
-    """Print the script that makes a shell complete commands, ids, tokens and paths.
+    """Print the script that lets a shell complete commands, ids, tokens and paths.
 
-    An installation puts it where bash, zsh and fish look by themselves. Elsewhere, evaluate it when the shell
-    starts, or put it into a directory that the shell reads.
+    An installation puts it where bash, zsh and fish look for it. Elsewhere, evaluate it when the shell
+    starts, or save it in a directory that the shell reads.
     """
     invocation.screen.result({"shell": shell, "script": SCRIPTS[shell]}, lambda: write(SCRIPTS[shell]))

@@ -17,17 +17,17 @@ from yolop_cli.operations import demo as playing
 @command(None, "demo", examples=["yolop-cli demo", "yolop-cli demo try-it"])
 @click.argument("directory", required=False, metavar="[DIR]", shell_complete=candidates.directories)
 def demo(invocation: Invocation, directory: str | None) -> None:
-    """Make a throw-away repository and session, run three turns, rewind and redo.
+    """Create a throw-away repository and session, run three turns, rewind and redo.
 
-    Everything lies in DIR (a new temporary directory by default), so that every other command can be tried
-    there. Remove the directory when you are done.
+    Everything is in DIR (a new temporary directory by default), where every other command can be tried.
+    Remove the directory when you are done.
     """
     if directory is None:
         root = Path(tempfile.mkdtemp(prefix="yolop-demo-"))
     else:
         root = invocation.places.here / directory
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
-            raise DeniedError(f"{root} is there and not empty", hint="name a directory that does not exist")
+            raise DeniedError(f"{root} exists and is not empty", hint="name a directory that does not exist")
         root.mkdir(parents=True, exist_ok=True)
     done = playing.run(invocation.git, root)
     screen = invocation.screen
@@ -35,14 +35,14 @@ def demo(invocation: Invocation, directory: str | None) -> None:
     def render() -> None:
         for step in done.steps:
             screen.line(f"{screen.styled('$', bold=True)} {step.command}")
-            screen.line(f"  {text.clean(step.result)}")
+            screen.folded(f"  {text.clean(step.result)}", 4)
         screen.line()
         screen.line("Try the other commands on it:")
         screen.line(f"  export YOLOP_SESSION={text.path(done.session.path)}")
         screen.line("  yolop-cli session show")
         screen.line("  yolop-cli checkpoint list")
         screen.line("  yolop-cli undo")
-        screen.line(f"All of it lies in {text.path(done.root)}; remove that directory when you are done.")
+        screen.folded(f"Everything is in {text.path(done.root)}; remove that directory when you are done.", 2)
 
     value = {
         "root": paths.to_json(done.root),

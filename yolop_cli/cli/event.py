@@ -25,11 +25,14 @@ _CHUNK = 1 << 18
 
 @group(
     "event",
-    "The event log: list and check it.",
+    "List and check the event log.",
     examples=["yolop-cli event list", "yolop-cli event validate"],
 )
 def event() -> None:
-    """The append-only log of what was said and done, streamed: its size does not matter."""
+    """List and check the event log: what was said and done in a session.
+
+    The log is streamed, so its size does not matter.
+    """
 
 
 @command(
@@ -41,20 +44,28 @@ def event() -> None:
         "yolop-cli event list --all --jsonl | jq -r .type",
     ],
 )
-@click.option("--active", "scope", flag_value="active", default=True, help="Of the active branch (default).")
-@click.option("--all", "scope", flag_value="all", help="Of all branches.")
-@click.option("--type", "kind", metavar="TYPE", shell_complete=candidates.event_types, help="Only this type.")
+@click.option(
+    "--active", "scope", flag_value="active", default=True, help="List events of the active branch (default)."
+)
+@click.option("--all", "scope", flag_value="all", help="List events of all branches.")
+@click.option(
+    "--type",
+    "kind",
+    metavar="TYPE",
+    shell_complete=candidates.event_types,
+    help="List only events of this type.",
+)
 @click.option(
     "--checkpoint",
     metavar="ID",
     shell_complete=candidates.checkpoints,
-    help="Only the events of this checkpoint's turn.",
+    help="List only the events of this checkpoint's turn.",
 )
-@click.option("--jsonl", is_flag=True, help="The events as they stand in the log, one a line.")
+@click.option("--jsonl", is_flag=True, help="Print the events as they are in the log, one per line.")
 def list_(invocation: Invocation, scope: str, kind: str | None, checkpoint: str | None, jsonl: bool) -> None:
     """List events in the order of the log."""
     if jsonl and invocation.screen.as_json:
-        raise UsageError("--json and --jsonl are two forms of one output")
+        raise UsageError("--json and --jsonl cannot be used together")
     session = invocation.session()
     state = timeline_file.load(session).state
     found = _selected(session, state, scope, kind, checkpoint)
@@ -68,13 +79,22 @@ def list_(invocation: Invocation, scope: str, kind: str | None, checkpoint: str 
         rows = (_row(value, one) for _, value, one in found)
         if invocation.screen.terminal:
             invocation.screen.table(
-                ("SEQUENCE", "TIME", "TYPE", "WHAT"), list(rows), flexible="WHAT", optional=("TIME",)
+                ("SEQUENCE", "TIME", "TYPE", "WHAT"),
+                list(rows),
+                flexible="WHAT",
+                optional=("TIME",),
+                empty=_NONE,
             )
-        else:
-            for row in rows:
-                invocation.screen.line("\t".join(row))
+            return
+        some = False
+        for row in rows:
+            some = True
+            invocation.screen.line("\t".join(row))
+        if not some:
+            invocation.screen.note(_NONE)
 
 
+_NONE = "no such events"
 Found = tuple[Whole | Long, dict[str, Any], Event]
 
 
@@ -149,11 +169,11 @@ def _what(one: Event) -> str:
     examples=["yolop-cli event validate", "yolop-cli event validate --all --json"],
 )
 @sessions_argument
-@click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 def validate(invocation: Invocation, sessions: tuple[str, ...], every: bool, strict: bool) -> int:
-    """Check event logs: each line's form, the order of the sequences, whose events they are.
+    """Check event logs: the form of each line, the order of the sequences, and whose events they are.
 
-    Memory stays flat for a log of any size. Changes nothing. Exit 1 when there are errors.
+    Memory use does not grow with the log. Nothing is changed. Exit 1 if there are errors.
     """
     from yolop_cli.cli import logs
 

@@ -18,10 +18,10 @@ from yolop_cli.timeline.findings import RULES, Finding, Report, passed, to_json
 
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _STATUS = {
-    "ok": ("sound", "green"),
+    "ok": ("no problems", "green"),
     "tail": ("the last line is damaged and ignored", "yellow"),
-    "corrupt": ("damaged before its end: read-only until it is repaired", "red"),
-    "semantic": ("every line can be read, but they do not fit together", "red"),
+    "corrupt": ("damaged before its last line; read-only until repaired", "red"),
+    "semantic": ("every line can be read, but the records contradict each other", "red"),
 }
 
 
@@ -29,7 +29,7 @@ def show(invocation: Invocation, reports: Sequence[Report], *, strict: bool, for
     """Print the reports in the form asked for; 1 when they hold what counts. Raises ``UsageError``."""
     screen = invocation.screen
     if screen.as_json and form not in (None, "json"):
-        raise UsageError(f"--json and --format {form} are two answers to one question")
+        raise UsageError(f"--json and --format {form} cannot be used together")
     ok = passed(reports, strict=strict)
     if screen.as_json or form == "json":
         write_json({"sessions": [report_json(report) for report in reports], "ok": ok})
@@ -39,8 +39,9 @@ def show(invocation: Invocation, reports: Sequence[Report], *, strict: bool, for
         for line in workflow_commands(reports, invocation.places.here):
             write(line + "\n")
     else:
+        shown = invocation.shown_ids([report.id for report in reports])
         for report in reports:
-            show_report(screen, report)
+            show_report(screen, report, shown[report.id])
     return 0 if ok else 1
 
 
@@ -55,17 +56,17 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def show_report(screen: Screen, report: Report) -> None:
-    """A report as text: a line for the session, one for each finding, one for what mends it."""
+def show_report(screen: Screen, report: Report, name: str) -> None:
+    """A report as text: a line for the session, shown as ``name``, then each finding and its fix."""
     words, color = _STATUS[report.status]
     status = screen.styled(report.status, fg=color, bold=True)
-    screen.folded(f"{report.id} {status}: {words}; {text.count(report.records, 'whole record')}", 2)
+    screen.folded(f"{name} {status}: {words}; {text.count(report.records, 'record')}", 2)
     for finding in report.findings:
         show_finding(screen, headline(screen, finding), finding)
 
 
 def show_finding(screen: Screen, words: str, finding: Finding) -> None:
-    """A finding in its words, and below it what mends it."""
+    """A finding in its words, and below it its fix."""
     screen.folded(f"  {words}", 6)
     if finding.advice:
         screen.folded(f"      fix: {text.clean(finding.advice)}", 11)

@@ -40,9 +40,10 @@ def validate_events(invocation: Invocation, chosen: Sequence[SessionDirectory], 
     }
 
     def render() -> None:
+        shown = invocation.shown_ids([one.id for one in reports])
         for one in reports:
-            last = "" if one.last_sequence is None else f", the last has sequence {one.last_sequence}"
-            _show(invocation.screen, f"{one.id} {text.count(one.events, 'event')}{last}", one.findings)
+            last = "" if one.last_sequence is None else f", last sequence {one.last_sequence}"
+            _show(invocation.screen, f"{shown[one.id]} {text.count(one.events, 'event')}{last}", one.findings)
             if one.more:
                 invocation.screen.line(f"  and {one.more:,} more findings")
 
@@ -68,18 +69,19 @@ def validate_compaction(invocation: Invocation, chosen: Sequence[SessionDirector
     }
 
     def render() -> None:
+        shown = invocation.shown_ids([one.id for one in reports])
         for one in reports:
-            _show(invocation.screen, f"{one.id} {text.count(one.records, 'record')}", one.findings)
+            _show(invocation.screen, f"{shown[one.id]} {text.count(one.records, 'record')}", one.findings)
 
     invocation.screen.result(value, render)
     return 0 if ok else 1
 
 
 def _show(screen: Screen, heading: str, findings: Sequence[Finding]) -> None:
-    screen.line(heading if findings else f"{heading}, sound")
+    screen.line(heading if findings else f"{heading}, no problems")
     told: set[str] = set()
     for finding in findings:
-        screen.line(f"  {headline(screen, finding)}")
+        screen.folded(f"  {headline(screen, finding)}", 6)
         advice = finding.advice
         if advice is not None and advice not in told:
             told.add(advice)

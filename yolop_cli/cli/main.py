@@ -12,22 +12,22 @@ from yolop_cli.cli import screen
 from yolop_cli.cli.command import CONTEXT, LazyGroup
 from yolop_cli.ground.errors import StorageError, UsageError, YolopError, os_reason
 
-_LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and mend", "The rest"
+_LOOK, _BACK, _CARE, _REST = "Look", "Checkpoint and go back", "Check and repair", "More"
 COMMANDS = {
-    "session": ("yolop_cli.cli.session", "session", "List sessions, show one, delete one.", _LOOK),
-    "timeline": ("yolop_cli.cli.timeline", "timeline", "The journal: show, check and mend it.", _LOOK),
-    "event": ("yolop_cli.cli.event", "event", "The event log: list and check it.", _LOOK),
-    "compaction": ("yolop_cli.cli.compaction", "compaction", "Which model-context is in force.", _LOOK),
-    "checkpoint": ("yolop_cli.cli.checkpoint", "checkpoint", "Make, compare and read checkpoints.", _BACK),
-    "rewind": ("yolop_cli.cli.rewind", "rewind", "Preview a restore, apply it with its token.", _BACK),
-    "undo": ("yolop_cli.cli.rewind", "undo", "Go back to before the last turn.", _BACK),
-    "redo": ("yolop_cli.cli.rewind", "redo", "Take the last restore back.", _BACK),
-    "snapshot": ("yolop_cli.cli.snapshots", "snapshot", "Snapshots of directories without git.", _BACK),
-    "doctor": ("yolop_cli.cli.doctor", "doctor", "Check everything, cure what is safe.", _CARE),
-    "worktree": ("yolop_cli.cli.worktree", "worktree", "List the agent's worktrees, prune them.", _CARE),
-    "schema": ("yolop_cli.cli.schema", "schema", "The JSON Schemas, and files against them.", _REST),
-    "completion": ("yolop_cli.cli.completion", "completion", "Print a shell's completion script.", _REST),
-    "demo": ("yolop_cli.cli.demo", "demo", "Make a throw-away session and rewind it.", _REST),
+    "session": ("yolop_cli.cli.session", "session", "List, show and delete sessions.", _LOOK),
+    "timeline": ("yolop_cli.cli.timeline", "timeline", "Show, check and repair the journal.", _LOOK),
+    "event": ("yolop_cli.cli.event", "event", "List and check the event log.", _LOOK),
+    "compaction": ("yolop_cli.cli.compaction", "compaction", "Show which compaction is active.", _LOOK),
+    "checkpoint": ("yolop_cli.cli.checkpoint", "checkpoint", "Create, compare and read checkpoints.", _BACK),
+    "rewind": ("yolop_cli.cli.rewind", "rewind", "Preview a restore, then apply it.", _BACK),
+    "undo": ("yolop_cli.cli.rewind", "undo", "Undo the last turn.", _BACK),
+    "redo": ("yolop_cli.cli.rewind", "redo", "Take back the last restore.", _BACK),
+    "snapshot": ("yolop_cli.cli.snapshots", "snapshot", "Snapshot and restore any directory.", _BACK),
+    "doctor": ("yolop_cli.cli.doctor", "doctor", "Check everything, fix what is safe.", _CARE),
+    "worktree": ("yolop_cli.cli.worktree", "worktree", "List and prune the agent's worktrees.", _CARE),
+    "schema": ("yolop_cli.cli.schema", "schema", "Show JSON Schemas, check files against them.", _REST),
+    "completion": ("yolop_cli.cli.completion", "completion", "Print a shell completion script.", _REST),
+    "demo": ("yolop_cli.cli.demo", "demo", "Create a throw-away session and rewind it.", _REST),
 }
 # Set by the completion scripts; the name is the one that Click looks for.
 COMPLETION_VARIABLE = "_YOLOP_CLI_COMPLETE"
@@ -81,7 +81,7 @@ def run(arguments: list[str]) -> int:
         return PIPE_STATUS
     except OSError as error:
         if not _settle_output():
-            words = f"the output could not be written: {os_reason(error)}; what was done before stands"
+            words = f"the output could not be written: {os_reason(error)}; changes made before that remain"
             return _refused(StorageError(words), arguments, as_json)
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return _refused(StorageError(f"{where}{os_reason(error)}"), arguments, as_json)

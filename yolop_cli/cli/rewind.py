@@ -24,19 +24,20 @@ _LETTERS = {"added": "A", "modified": "M", "deleted": "D", "type": "T", "mode": 
 _COLORS = {"added": "green", "deleted": "red"}
 _DECLINED = 130
 _force = click.option(
-    "--force", is_flag=True, help="Go on in spite of other processes at work in the directory."
+    "--force", is_flag=True, help="Continue even if other processes are at work in the directory."
 )
 
 
 @group(
     "rewind",
-    "Preview a restore, apply it with its token.",
+    "Preview a restore, then apply it.",
     examples=["yolop-cli rewind preview cp_3_2", 'yolop-cli rewind apply "$token"'],
 )
 def rewind() -> None:
     """Go back to before a turn: the conversation, the files, or both.
 
-    A preview shows all that would change and gives a token; only applying the token changes anything.
+    A preview shows everything that would change and prints a token. Nothing changes until the token is
+    applied.
     """
 
 
@@ -54,13 +55,14 @@ def rewind() -> None:
     "checkpoint_id", metavar="[CHECKPOINT]", required=False, shell_complete=candidates.checkpoints
 )
 @mode_option
-@click.option("--to-event", type=int, metavar="N", help="Go back to right after this event instead.")
+@click.option("--to-event", type=int, metavar="N", help="Go back to right after this event.")
 def preview(
     invocation: Invocation, checkpoint_id: str | None, mode: Mode | None, to_event: int | None
 ) -> None:
     """Show what going back would change, and prepare it.
 
-    Nothing changes but the recovery snapshot and restore.json; an earlier preview's token is void.
+    Only the recovery snapshot and restore.json are written. The token of an earlier preview becomes
+    invalid.
     """
     if (checkpoint_id is None) == (to_event is None):
         raise click.UsageError("give a CHECKPOINT or --to-event")
@@ -83,10 +85,10 @@ def preview(
 @_force
 @click.option("--print-prompt", is_flag=True, help="Print only the prompt of the turn that was left.")
 def apply(invocation: Invocation, token: str, force: bool, print_prompt: bool) -> None:
-    """Do what the preview with this token showed.
+    """Apply the restore that the preview with this token showed.
 
-    Refused as stale when files, head or events moved since, and as busy while a process works in the
-    worktree. --force ends no process; another session at work there is always refused.
+    Refused as stale if the files, the head or the events changed since, and as busy while a process is at
+    work in the worktree. --force stops no process, and never overrides another session at work there.
     """
     with invocation.session_to_settle() as session:
         done = applying.apply(invocation.git, session, token, force=force)
@@ -95,18 +97,19 @@ def apply(invocation: Invocation, token: str, force: bool, print_prompt: bool) -
 
 @command(rewind, "status", session=True, examples=["yolop-cli rewind status --json"])
 def status(invocation: Invocation) -> None:
-    """Show the restore that waits for its token, or one that was interrupted."""
+    """Show the restore that is waiting for its token, or the one that was interrupted."""
     session = invocation.session()
     waiting = restore_file.read(session)
     screen = invocation.screen
 
     def render() -> None:
         if waiting is None:
-            screen.line("no restore waits")
+            screen.line("no restore is waiting")
             return
-        screen.line(
+        screen.folded(
             f"{waiting.kind} to {waiting.checkpoint_id or 'the start'}, {waiting.mode}, {waiting.phase}, "
-            f"{text.count(len(waiting.changes), 'path')}"
+            f"{text.count(len(waiting.changes), 'path')}",
+            2,
         )
         screen.line(f"token {waiting.token}")
 
@@ -116,10 +119,10 @@ def status(invocation: Invocation) -> None:
 @command(rewind, "cancel", session=True, examples=["yolop-cli rewind cancel"])
 @_force
 def cancel(invocation: Invocation, force: bool) -> None:
-    """Drop the restore that waits, with its recovery snapshot.
+    """Cancel the waiting restore and delete its recovery snapshot.
 
-    One that was interrupted while it changed the files is taken back: every path it had changed gets its
-    old version; a path that somebody changed since is left alone and named.
+    A restore that was interrupted while it was changing files is taken back: every path it changed gets
+    its old version. A path that someone changed since is left alone and listed.
     """
     screen = invocation.screen
     done = aside = None
@@ -131,16 +134,16 @@ def cancel(invocation: Invocation, force: bool) -> None:
 
     def render() -> None:
         if aside is not None:
-            screen.line(
-                f"restore.json made no sense and is {text.clean(aside.name)} now; no file was changed"
+            screen.folded(
+                f"restore.json was not readable and is now {text.clean(aside.name)}; no file was changed", 2
             )
         elif done is None:
-            screen.line("no restore waits")
+            screen.line("no restore is waiting")
         elif done.files is None:
-            screen.line(f"dropped the {done.waiting.kind}; nothing had changed")
+            screen.line(f"dropped the {done.waiting.kind}; nothing was changed")
         else:
             count = len(done.files.restored) + len(done.files.deleted)
-            screen.line(f"put back {text.count(count, 'path')}; the head is where it was")
+            screen.line(f"put back {text.count(count, 'path')}; the head did not move")
             _show_kept(invocation, done.kept)
 
     value = {
@@ -155,7 +158,7 @@ def cancel(invocation: Invocation, force: bool) -> None:
     screen.result(value, render)
 
 
-_yes = click.option("--yes", is_flag=True, help="Preview and apply in one go.")
+_yes = click.option("--yes", is_flag=True, help="Preview and apply in one step.")
 _print_prompt = click.option(
     "--print-prompt", is_flag=True, help="Print only the prompt of the turn that was left (once applied)."
 )
@@ -172,10 +175,10 @@ _print_prompt = click.option(
 @_force
 @_print_prompt
 def undo(invocation: Invocation, mode: Mode | None, yes: bool, force: bool, print_prompt: bool) -> int:
-    """Go back to before the last turn.
+    """Undo the last turn.
 
-    On a terminal the preview is shown and confirmed; elsewhere it is printed with its token and nothing
-    changes, unless --yes is given.
+    On a terminal, show the preview and ask. Elsewhere, print the preview with its token and change nothing,
+    unless --yes is given.
     """
     session = invocation.session()
     prepared = previewing.undo(invocation.git, session, mode)
@@ -188,9 +191,9 @@ def undo(invocation: Invocation, mode: Mode | None, yes: bool, force: bool, prin
 @_force
 @_print_prompt
 def redo(invocation: Invocation, mode: Mode | None, yes: bool, force: bool, print_prompt: bool) -> int:
-    """Take the last restore back: the branch left last, and the files as they were.
+    """Take back the last restore: return to the branch it left, with the files as they were.
 
-    There is one redo after each restore, until the next turn begins. It asks as undo does.
+    Only the last restore can be taken back, and only until the next turn begins. Asks as undo does.
     """
     session = invocation.session()
     prepared = previewing.redo(invocation.git, session, mode)
@@ -240,7 +243,7 @@ def _show_preview(
         _say_files(invocation, prepared)
         if with_next_step:
             screen.line(f"token {waiting.token}")
-            screen.note(f"nothing has changed yet: `yolop-cli rewind apply {waiting.token}` does it")
+            screen.note(f"nothing has changed yet; to apply it: yolop-cli rewind apply {waiting.token}")
 
     screen.result(_preview(session, prepared), render)
 
@@ -248,20 +251,20 @@ def _show_preview(
 def _say_conversation(invocation: Invocation, waiting: WaitingRestore) -> None:
     screen = invocation.screen
     if not waiting.moves_conversation:
-        screen.line("conversation: stays as it is")
+        screen.line("conversation: unchanged")
         return
     turns = text.count(len(waiting.cut), "turn")
     events = text.count(waiting.cut_events, "event")
     target = waiting.head_to or "the start"
-    screen.line(f"conversation: the head moves to {text.clean(target)}; {turns} ({events}) leave it")
+    screen.line(f"conversation: the head moves to {text.clean(target)}, leaving {turns} ({events})")
     if not waiting.exact:
-        screen.line("  the event lies inside a turn: this is the state before that turn")
+        screen.line("  the event is inside a turn; this is the state before that turn")
 
 
 def _say_files(invocation: Invocation, prepared: Preview) -> None:
     screen, waiting = invocation.screen, prepared.waiting
     if not waiting.moves_files or prepared.files is None:
-        screen.line("files: stay as they are")
+        screen.line("files: unchanged")
         return
     counted = _counts(waiting)
     screen.line(
@@ -287,7 +290,7 @@ def _show_applied(
     screen, waiting = invocation.screen, done.waiting
     if done.overrode:
         names = ", ".join(f"{writer.name} ({writer.pid})" for writer in done.overrode[:5])
-        screen.warn(f"went on in spite of {text.count(len(done.overrode), 'process')} at work here: {names}")
+        screen.warn(f"continued despite {text.count(len(done.overrode), 'process')} at work here: {names}")
 
     def render() -> None:
         if print_prompt:
@@ -300,7 +303,7 @@ def _show_applied(
             screen.line(f"files: {restored} restored, {deleted} deleted")
             _show_kept(invocation, done.kept)
         if done.recovery is not None and waiting.kind == "redo":
-            screen.line(f"what the redo replaced is kept in {applying.name_of(done.recovery)}")
+            screen.folded(f"what the redo replaced is kept in {applying.name_of(done.recovery)}", 2)
         if waiting.kind == "rewind":
             screen.note("`yolop-cli redo` takes this back, until the next turn begins")
         if waiting.prompt is not None and waiting.moves_conversation:

@@ -21,11 +21,11 @@ from yolop_cli.session import conformance
 
 @group(
     "schema",
-    "The JSON Schemas, and files against them.",
+    "Show JSON Schemas, check files against them.",
     examples=["yolop-cli schema list", "yolop-cli schema show timeline-record"],
 )
 def schema() -> None:
-    """The JSON Schemas of a session's files and of what --json prints, and any file against them."""
+    """Show the JSON Schemas of session files and of --json output, and check files against them."""
 
 
 @command(schema, "list", examples=["yolop-cli schema list"])
@@ -66,15 +66,18 @@ def show(invocation: Invocation, name: str) -> None:
     "name",
     metavar="NAME",
     shell_complete=candidates.schemas,
-    help="The schema; by default what the file's name says.",
+    help="Use this schema. [default: the one for the file's name]",
 )
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(invocation: Invocation, name: str | None, file: Path) -> int:
-    """Check FILE (- for standard input) against a schema: JSON Lines line by line. Exit 1 with findings."""
+    """Check FILE (- for standard input) against a schema.
+
+    JSON Lines are checked line by line. Exit 1 if there are findings.
+    """
     chosen = name or conformance.schema_of(file.name)
     if chosen is None:
         raise UsageError(
-            f"the name of {os.fspath(file)!r} does not say which schema it should have",
+            f"cannot tell from the name of {os.fspath(file)!r} which schema applies",
             hint="choose one with --schema; see `yolop-cli schema list`",
         )
     with _opened(file) as opened:
@@ -83,9 +86,9 @@ def validate(invocation: Invocation, name: str | None, file: Path) -> int:
     def render() -> None:
         for finding in report.findings:
             where = text.path(file) if finding.line is None else f"{text.path(file)}:{finding.line}"
-            invocation.screen.line(text.clean(f"{where}: {finding.path}: {finding.message}"))
+            invocation.screen.folded(text.clean(f"{where}: {finding.path}: {finding.message}"), 2)
         if not report.findings:
-            invocation.screen.line(f"{text.count(report.documents, 'document')}, as {chosen} says")
+            invocation.screen.line(f"{text.count(report.documents, 'document')}, valid: {chosen}")
 
     findings = [
         {"line": found.line, "offset": found.offset, "path": found.path, "message": found.message}

@@ -17,6 +17,8 @@ from yolop_cli.ground import paths
 from yolop_cli.ground.errors import YolopError
 
 COLORS = ("auto", "always", "never")
+# What is piped is folded here whatever the terminal, so that it stays the same.
+PLAIN_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -56,32 +58,52 @@ class Screen:
         *,
         flexible: str | None = None,
         optional: Sequence[str] = (),
+        empty: str | None = None,
     ) -> None:
-        """Rows as a table on a terminal (``tables.draw``), and as tab-separated lines when piped."""
-        if not self.terminal:
+        """Rows as a table on a terminal (``tables.draw``), and as tab-separated lines when piped.
+
+        ``empty`` is the remark in place of no rows.
+        """
+        if not rows and empty is not None:
+            self.note(empty)
+        elif not self.terminal:
             for row in rows:
                 write("\t".join(row) + "\n")
-            return
-        from yolop_cli.cli import tables
+        else:
+            from yolop_cli.cli import tables
 
-        tables.draw(headings, rows, color=self.color, flexible=flexible, optional=optional)
+            tables.draw(headings, rows, color=self.color, flexible=flexible, optional=optional)
 
     def folded(self, words: str, indent: int, **style: Any) -> None:
-        """A line that is folded at words on a terminal, what follows indented; one line when piped."""
+        """A line that is folded at words, what follows indented."""
         for each in self._lines(words, indent):
             self.line(each, **style)
 
     def command(self, label: str, words: str) -> None:
         """A command to be typed, folded as a shell takes it on a terminal that is too narrow for it."""
-        if not self.terminal or text.columns(f"{label} {words}") <= _width():
+        if text.columns(f"{label} {words}") <= self.width:
             self.line(f"{label} {words}")
             return
         self.line(label)
-        for each in self._lines(f"  {words}", 6, " \\"):
+        for each in self._lines(f"  {words}", 6, " \\") if self.terminal else [f"  {words}"]:
             self.line(each)
 
+    def field(self, name: str, shown: str, label: int) -> None:
+        """A named value, its name ``label`` columns wide; below its name where it is too long a word."""
+        title = self.styled(f"{name:<{label}}", bold=True)
+        if " " not in shown and label + 1 + text.columns(shown) > self.width:
+            self.line(self.styled(name, bold=True))
+            self.line(f"  {shown}")
+        else:
+            self.folded(f"{title} {shown}", label + 1)
+
+    @property
+    def width(self) -> int:
+        """How many columns a line may take."""
+        return _width() if self.terminal else PLAIN_WIDTH
+
     def _lines(self, words: str, indent: int, end: str = "") -> list[str]:
-        return text.fold(words, _width(), indent, end) if self.terminal else [words]
+        return text.fold(words, self.width, indent, end)
 
     def content(self, data: bytes, *, styled: bool = False) -> None:
         """Content from a session: byte for byte when piped, its control characters escaped on a terminal.
@@ -95,12 +117,17 @@ class Screen:
 
     def note(self, words: str) -> None:
         """A remark for people, on standard error so that standard output stays the result."""
-        write_error(words + "\n")
+        write_error(_folded_error(words))
+
+    def remark(self, words: str) -> None:
+        """As ``note``, where a JSON document says it by itself."""
+        if not self.as_json:
+            self.note(words)
 
     def warn(self, words: str) -> None:
         """Something to know that is no failure, on standard error; a JSON document says it by itself."""
         if not self.as_json:
-            write_error(f"warning: {text.clean(words)}\n")
+            write_error(_folded_error(f"warning: {text.clean(words)}"))
 
     @contextmanager
     def counter(self, words: str) -> Iterator[Callable[[str], None] | None]:
@@ -180,12 +207,18 @@ def report(error: YolopError, *, as_json: bool) -> None:
         }
         write_error(json.dumps(document, ensure_ascii=True) + "\n")
         return
-    write_error(f"error: {text.clean(error.message)}\n")
+    write_error(_folded_error(f"error: {text.clean(error.message)}"))
     for path in error.details.get("paths", [])[:20]:
         raw = paths.from_json(path)
         write_error(f"  {text.path(raw) if raw is not None else path}\n")
     if error.hint:
-        write_error(f"hint: {text.clean(error.hint)}\n")
+        write_error(_folded_error(f"hint: {text.clean(error.hint)}"))
+
+
+def _folded_error(words: str) -> str:
+    """A message, folded on a terminal; on one line where it goes to a file, so that it can be found."""
+    lines = text.fold(words, _width(), 2) if sys.stderr.isatty() else [words]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _write(stream: Any, words: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from yolop_cli.cli import text
 from yolop_cli.cli.command import Invocation, command, group
-from yolop_cli.ground import ids, paths
+from yolop_cli.ground import paths
 from yolop_cli.operations import overview
 from yolop_cli.session import lock, restore_file, workspace
 from yolop_cli.session.directory import SessionDirectory
@@ -15,17 +15,17 @@ from yolop_cli.timeline import file as timeline_file
 
 @group(
     "session",
-    "List sessions, show one, delete one.",
+    "List, show and delete sessions.",
     examples=["yolop-cli session list", "yolop-cli session show"],
 )
 def session() -> None:
-    """List the sessions of this machine, show one in full, delete one."""
+    """List, show and delete sessions."""
 
 
 session.table["delete"] = (
     "yolop_cli.cli.session_delete",
     "delete",
-    "Delete a session: preview, then token.",
+    "Delete a session after a preview.",
     "Commands",
 )
 
@@ -37,9 +37,9 @@ session.table["delete"] = (
     examples=["yolop-cli session list", "yolop-cli session list --json | jq -r '.sessions[0].id'"],
 )
 def list_sessions(invocation: Invocation) -> None:
-    """List every session, the one updated last first.
+    """List every session, most recently updated first.
 
-    On a terminal an id is as short as -s takes it.
+    On a terminal, ids are shortened as far as -s accepts them.
 
     The state is ok, tail (an unfinished last record, ignored), corrupt (read-only until repaired) or busy
     (another process writes it).
@@ -48,15 +48,12 @@ def list_sessions(invocation: Invocation) -> None:
     screen = invocation.screen
 
     def render() -> None:
-        if not found:
-            screen.note(f"no sessions in {text.path(invocation.places.sessions)}")
-            return
-        short = ids.shortened([one.session.id for one in found])
+        shown = invocation.shown_ids([one.session.id for one in found])
         screen.table(
             ("ID", "STATE", "UPDATED", "TURNS", "TITLE", "WORKTREE"),
             [
                 (
-                    short[one.session.id] if screen.terminal else one.session.id,
+                    shown[one.session.id],
                     one.state,
                     text.day(one.updated_at or "-") if screen.terminal else one.updated_at or "-",
                     "-" if one.turns is None else str(one.turns),
@@ -67,6 +64,7 @@ def list_sessions(invocation: Invocation) -> None:
             ],
             flexible="TITLE",
             optional=("WORKTREE",),
+            empty=f"no sessions in {text.path(invocation.places.sessions)}",
         )
 
     screen.result({"sessions": [_summary(one) for one in found]}, render)
@@ -79,13 +77,14 @@ def list_sessions(invocation: Invocation) -> None:
     examples=["yolop-cli session show", "yolop-cli session show -s 01a2 --json"],
 )
 def show(invocation: Invocation) -> None:
-    """Show one session: files, counts, head, what waits, the worktree and who holds the lock."""
+    """Show one session: files, counts, head, waiting restore, worktree and lock."""
     value = _details(invocation)
     screen = invocation.screen
 
     def render() -> None:
-        for name, shown in _rows(value):
-            screen.folded(f"{screen.styled(f'{name:<12}', bold=True)} {shown}", 13)
+        room = screen.width - 13 if screen.terminal else None
+        for name, shown in _rows(value, room):
+            screen.field(name, shown, 12)
         screen.line()
         screen.table(
             ("FILE", "MODE", "SIZE"),
@@ -186,11 +185,11 @@ def _worktree(invocation: Invocation, metadata: workspace.Workspace, chosen: Any
     }
 
 
-def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(value: dict[str, Any], room: int | None) -> list[tuple[str, str]]:
     counts, redo, waiting, worktree = value["counts"], value["redo"], value["restore"], value["worktree"]
     rows = [
         ("session", value["id"]),
-        ("path", _path(value["path"])),
+        ("path", _path(value["path"], room)),
         ("title", text.clean(value["title"] or "-")),
         ("state", value["state"]),
         ("created", value["created_at"] or "-"),
@@ -214,8 +213,8 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
         ),
     ]
     if worktree is not None:
-        owned = "owned" if worktree["owned"] else f"not owned: {text.clean(worktree['reason'])}"
-        rows.append(("worktree", f"{_path(worktree['path'])} ({owned})"))
+        rows.append(("worktree", _path(worktree["path"], room)))
+        rows.append(("owned", "yes" if worktree["owned"] else f"no: {text.clean(worktree['reason'])}"))
     if waiting is not None:
         rows.append(
             (
@@ -232,9 +231,10 @@ def _rows(value: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, text.clean(shown)) for name, shown in rows]
 
 
-def _path(value: Any) -> str:
+def _path(value: Any, room: int | None) -> str:
     raw = paths.from_json(value)
-    return text.path(raw) if raw is not None else "-"
+    shown = text.path(raw) if raw is not None else "-"
+    return shown if room is None else text.shortened(shown, room)
 
 
 def _size(size: int | None) -> str:

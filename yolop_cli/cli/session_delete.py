@@ -26,23 +26,23 @@ from yolop_cli.operations.interruption import is_half_done
     ],
 )
 @click.option("--token", metavar="TOKEN", help="Delete what the preview with this token showed.")
-@click.option("--yes", is_flag=True, help="Delete without a preview.")
+@click.option("--yes", is_flag=True, help="Delete without a token.")
 def delete(invocation: Invocation, token: str | None, yes: bool) -> None:
     """Delete a session: its directory, its private refs and the snapshots of directories taken for it.
 
-    Without --token or --yes, show what would go. Branches, tags and the session's worktree stay, and so do
-    snapshots that another session refers to or that you made yourself. Private refs and snapshots stay too
-    while another sessions directory has a session of the same id. `yolop-cli worktree prune` removes a
-    worktree that no session needs any more.
+    Without --token or --yes, show what would be deleted. Branches, tags and the session's worktree stay, and
+    so do snapshots that another session refers to or that you made yourself. Private refs and
+    snapshots stay too while another sessions directory has a session of the same id. `yolop-cli worktree
+    prune` removes a worktree that no session needs any more.
     """
     if token is not None and yes:
-        raise UsageError("--token and --yes are two ways to say the same", hint="give one of them")
+        raise UsageError("--token and --yes cannot be used together", hint="give one of them")
     session = invocation.session()
     if yes and is_half_done(session):
         raise RefusedError(
-            f"a restore of {session.id} was interrupted half-way, and what puts the files back would go too",
-            hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; without --yes a preview gives "
-            "the token that deletes it all the same",
+            f"a restore of {session.id} was interrupted, and this would delete what can put the files back",
+            hint=f"`yolop-cli rewind cancel -s {session.id}` puts them back; to delete the session anyway, "
+            "run this without --yes and use the token it prints",
         )
     if token is None and not yes:
         found = deletion.plan(invocation.git, invocation.places, session)
@@ -84,23 +84,25 @@ def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
 def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
     verb = "deleted" if deleted else "would delete"
     what = f"{text.count(found.files, 'file')}, {text.size(found.size)}"
-    screen.line(f"{verb} {text.path(found.session.path)} ({what})")
+    screen.folded(f"{verb} {text.path(found.session.path)} ({what})", 2)
     for _, refs in found.refs:
         for name in sorted(refs):
-            screen.line(f"{verb} {text.clean(name)}")
+            screen.folded(f"{verb} {text.clean(name)}", 2)
     for share in found.shares:
         for each in share.own:
-            screen.line(f"{verb} {text.clean(each)} in {text.path(share.root)}")
+            screen.folded(f"{verb} {text.clean(each)} in {text.path(share.root)}", 2)
         for each, why in share.kept:
-            screen.line(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}")
+            screen.folded(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}", 2)
     for path in found.also_in:
-        screen.line(
-            f"left alone: its refs and snapshots, since {found.session.id} is also in {text.path(path)}"
+        screen.folded(
+            f"left alone: its refs and snapshots, since {found.session.id} is also in {text.path(path)}", 2
         )
     for path in found.missing:
-        screen.line(f"left alone: refs in {text.path(path)}, which is not here")
+        screen.folded(f"left alone: refs in {text.path(path)}, which is missing", 2)
     if found.worktree:
-        screen.line(f"left alone: the worktree {text.path(found.worktree)}")
+        screen.folded(f"left alone: the worktree {text.path(found.worktree)}", 2)
     if not deleted:
         screen.line(f"token {found.token}")
-        screen.line(f"to do it: yolop-cli session delete -s {found.session.id} --token {found.token}")
+        screen.command(
+            "to delete it:", f"yolop-cli session delete -s {found.session.id} --token {found.token}"
+        )

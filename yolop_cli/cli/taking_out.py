@@ -49,7 +49,9 @@ def write_files(
         "destination": paths.to_json(target),
         "files": [paths.to_json(path) for path in written],
     }
-    screen.result(value, lambda: screen.line(f"{text.count(len(written), 'file')} in {text.path(target)}"))
+    screen.result(
+        value, lambda: screen.folded(f"{text.count(len(written), 'file')} in {text.path(target)}", 2)
+    )
 
 
 def _show_json(screen: Screen, of: Mapping[str, str], entry: Entry, source: Source) -> None:

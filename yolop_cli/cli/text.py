@@ -12,7 +12,7 @@ _UNSAFE_IN_LINES = re.compile(f"(?![\n\t]){_UNSAFE.pattern}")
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
 # Scripts written without spaces may be folded anywhere.
 _WIDE = "\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\U0001f300-\U0001faff"
-_WORD = re.compile(f" *(?:'[^' ]+ [^']*'[^ ]*|[^ {_WIDE}]+|[{_WIDE}])| +\\Z")
+_WORD = re.compile(f" *(?:'[^' ]+ [^']*'[^ ]*|`[^`]*`[^ ]*|[^ {_WIDE}]+|[{_WIDE}])| +\\Z")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 
 
@@ -48,6 +48,14 @@ def path(value: bytes | Path) -> str:
     return clean(raw.decode("utf-8", "surrogateescape"))
 
 
+def shortened(shown: str, width: int) -> str:
+    """A path on at most ``width`` columns, its middle left out where it is longer."""
+    tail = shown
+    while columns(shown) > width and columns(tail) > max(width - width // 3 - 1, 1):
+        tail = tail[1:]
+    return shown if columns(shown) <= width else f"{shown[: width // 3]}…{tail}"
+
+
 def clip(text: str, width: int) -> str:
     """The text cleaned, on one line of at most ``width`` characters."""
     shown = clean(text)
@@ -68,10 +76,10 @@ def columns(text: str) -> int:
 
 
 def fold(text: str, width: int, indent: int, end: str = "") -> list[str]:
-    """The text on lines of at most ``width`` columns, folded at spaces outside of quotes.
+    """The text on lines of at most ``width`` columns, folded at spaces outside of quotes and commands.
 
     What follows the first line is indented; every line but the last has ``end`` behind it. A word that is
-    longer than a line, like a path, stays whole.
+    longer than a line, like a path or a command in backticks, stays whole.
     """
     lines: list[str] = []
     line, at = "", 0

@@ -16,11 +16,11 @@ from yolop_cli.timeline.records import file_snapshot_json, snapshot_json, to_jso
 
 @group(
     "timeline",
-    "The journal: show, check and mend it.",
+    "Show, check and repair the journal.",
     examples=["yolop-cli timeline show", "yolop-cli timeline validate"],
 )
 def timeline() -> None:
-    """The append-only journal of checkpoints, heads and redo targets."""
+    """Show, check and repair the journal: the append-only record of checkpoints, heads and redo targets."""
 
 
 @command(
@@ -30,7 +30,7 @@ def timeline() -> None:
     examples=["yolop-cli timeline show", "yolop-cli timeline show --json | jq -r .head"],
 )
 def show(invocation: Invocation) -> None:
-    """Show the journal's records, and at the end the state they fold to."""
+    """Show the records of the journal, and at the end the resulting state."""
     session = invocation.session()
     loaded = timeline_file.load(session)
     inspection = Inspection(invocation.git, session, loaded)
@@ -42,12 +42,13 @@ def show(invocation: Invocation) -> None:
             ("LINE", "TYPE", "WHAT"),
             [(str(one.line.number), str(_json(one)["type"]), _what(one)) for one in loaded.entries],
             flexible="WHAT",
+            empty="no records",
         )
         screen.line()
         screen.line(f"head {state.head or '-'}")
         screen.line(f"pending {state.pending or '-'}")
         screen.line(f"redo {'-' if state.redo is None else state.redo.head or 'the start'}")
-        screen.line(f"active {' '.join(text.clean(one) for one in state.active_path) or '-'}")
+        screen.folded(f"active {' '.join(text.clean(one) for one in state.active_path) or '-'}", 7)
         if damage is not None:
             kind = "corrupt tail, ignored" if loaded.health == "tail" else "corrupt: read-only until repaired"
             screen.warn(f"line {damage.line.number}: {damage.fault.message} ({kind})")
@@ -90,20 +91,20 @@ def show(invocation: Invocation) -> None:
     examples=["yolop-cli timeline validate", "yolop-cli timeline validate --all --format github"],
 )
 @sessions_argument
-@click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(("text", "json", "sarif", "github")),
-    help="For people, scripts, code scanning (SARIF 2.1.0), or as annotations of a GitHub workflow.",
+    help="Print text, JSON, SARIF 2.1.0 for code scanning, or annotations of a GitHub workflow.",
 )
 def validate(
     invocation: Invocation, sessions: tuple[str, ...], every: bool, strict: bool, form: str | None
 ) -> int:
-    """Check timelines: their bytes, the form of each record, and whether the records fit together.
+    """Check timelines: the bytes, the form of each record, and whether the records agree.
 
-    The third pass also looks at the event log, the private refs and their objects, and file modes. It
-    changes nothing and takes no lock. Exit 1 when there are errors.
+    The third pass also checks the event log, the private refs and their objects, and file modes. Nothing is
+    changed and no lock is taken. Exit 1 if there are errors.
     """
     from yolop_cli.cli import findings
     from yolop_cli.operations.check import check_session
@@ -132,21 +133,21 @@ def validate(
     type=click.Choice(("salvage", "truncate", "rebuild")),
     default="salvage",
     show_default=True,
-    help="salvage keeps every record that can be read; truncate what comes before the first damage; rebuild "
-    "adds the turns that refs and the event log still tell of.",
+    help="Choose what to keep: salvage keeps every readable record, truncate those before the first damage; "
+    "rebuild also adds the turns that only refs and the event log still show.",
 )
 @click.option(
     "--head",
     metavar="ID",
     shell_complete=candidates.heads,
-    help="The checkpoint to end at; none for before the first turn.",
+    help="Make this checkpoint the head; none is before the first turn.",
 )
-@click.option("--apply", is_flag=True, help="Carry the plan out; without this it is only shown.")
+@click.option("--apply", is_flag=True, help="Carry out the plan instead of only showing it.")
 def repair(invocation: Invocation, strategy: str, head: str | None, apply: bool) -> int:
-    """Show how a damaged timeline would be mended, or mend it with --apply.
+    """Show how a damaged timeline would be repaired, or repair it with --apply.
 
-    Nothing is thrown away: --apply keeps the original beside the new file as timeline.jsonl.bak-TIME and
-    puts what it sets aside into timeline.rejected.jsonl. Exit 1 while there is something to do.
+    Nothing is discarded: --apply keeps the original as timeline.jsonl.bak-TIME and moves what it cannot use
+    to timeline.rejected.jsonl. Exit 1 while there is something to do.
     """
     from yolop_cli.cli import timeline_repair
 

@@ -30,7 +30,7 @@ _VERBS = {
     "correct": "correct",
     "order": "move up",
     "aside": "set aside",
-    "insert": "write anew",
+    "insert": "rewrite",
     "head": "move the head",
 }
 _ALIKE_SHOWN = 3
@@ -42,14 +42,15 @@ def run(invocation: Invocation, strategy: str, head: str | None, *, apply: bool)
     chosen = next(one for one in STRATEGIES if one == strategy)
     plan = repair.plan(invocation.git, session, chosen, head)
     again = _again(invocation)
+    name = invocation.shown_ids([session.id])[session.id]
     if not apply and (plan.changes or plan.heads):
-        invocation.screen.result(_json(session, plan), lambda: _show(invocation.screen, session, plan, again))
+        invocation.screen.result(_json(session, plan), lambda: _show(invocation.screen, name, plan, again))
         return 1
     done = repair.carry_out(session, plan) if apply else Repaired(plan, False, None, 0)
     report = check_session(invocation.git, session)
     invocation.screen.result(
         _json(session, plan, done, report),
-        lambda: _show_done(invocation.screen, session, done, report, again),
+        lambda: _show_done(invocation.screen, name, done, report, again),
     )
     return 1 if report.errors else 0
 
@@ -86,8 +87,8 @@ def _state_json(state: TimelineState) -> dict[str, Any]:
     }
 
 
-def _show(screen: Screen, session: SessionDirectory, plan: Plan, again: str) -> None:
-    screen.folded(f"Plan to repair {text.path(session.timeline)} ({plan.strategy}):", 2, bold=True)
+def _show(screen: Screen, name: str, plan: Plan, again: str) -> None:
+    screen.folded(f"Plan to repair timeline.jsonl of {name} ({plan.strategy}):", 2, bold=True)
     _show_steps(screen, plan)
     screen.line()
     _show_states(screen, plan)
@@ -96,9 +97,9 @@ def _show(screen: Screen, session: SessionDirectory, plan: Plan, again: str) -> 
         _show_heads(screen, plan, again)
         return
     _show_rebuildable(screen, plan, again)
-    screen.folded("Nothing is thrown away: the file as it is now is kept beside the new one as", 0)
-    screen.folded("timeline.jsonl.bak-TIME, and what is set aside goes to timeline.rejected.jsonl.", 0)
-    screen.command("To do it:", f"yolop-cli timeline repair{again}{_strategy(plan)} --apply")
+    screen.folded("Nothing is discarded: the current file is kept as timeline.jsonl.bak-TIME, and", 0)
+    screen.folded("what is set aside goes to timeline.rejected.jsonl.", 0)
+    screen.command("To apply it:", f"yolop-cli timeline repair{again}{_strategy(plan)} --apply")
 
 
 def _again(invocation: Invocation) -> str:
@@ -119,10 +120,8 @@ def _strategy(plan: Plan) -> str:
 def _show_rebuildable(screen: Screen, plan: Plan, again: str) -> None:
     if plan.rebuildable:
         turns = text.count(plan.rebuildable, "turn")
-        screen.folded(
-            f"Refs and the event log still tell of {turns} that the file has no record of.", 2, fg="yellow"
-        )
-        screen.command("To bring them back:", f"yolop-cli timeline repair{again} --strategy rebuild")
+        screen.folded(f"Refs and the event log show {turns} that the file has no record of.", 2, fg="yellow")
+        screen.command("To restore them:", f"yolop-cli timeline repair{again} --strategy rebuild")
         screen.line()
 
 
@@ -134,7 +133,7 @@ def _show_steps(screen: Screen, plan: Plan) -> None:
         for step in alike[:_ALIKE_SHOWN]:
             screen.folded(f"  {_VERBS[action]:<14}{_where(step)}{text.clean(message)}", 16)
         if len(alike) > _ALIKE_SHOWN:
-            screen.line(f"  {'':<14}and {len(alike) - _ALIKE_SHOWN:,} more lines in the same way")
+            screen.line(f"  {'':<14}and {len(alike) - _ALIKE_SHOWN:,} more lines like this")
 
 
 def _where(step: Step) -> str:
@@ -147,12 +146,12 @@ def _where(step: Step) -> str:
 def _show_states(screen: Screen, plan: Plan) -> None:
     rows = [
         ("head", plan.before.head or "-", plan.after.head or "-"),
-        ("turn that goes on", plan.before.pending or "-", plan.after.pending or "-"),
+        ("pending turn", plan.before.pending or "-", plan.after.pending or "-"),
         ("turns in the conversation", str(len(plan.before.active_path)), str(len(plan.after.active_path))),
-        ("checkpoints in all", str(len(plan.before.nodes)), str(len(plan.after.nodes))),
+        ("checkpoints", str(len(plan.before.nodes)), str(len(plan.after.nodes))),
         ("redo", _redo(plan.before), _redo(plan.after)),
     ]
-    screen.line(f"  {'':<28}{'what is read now':<24}after the repair")
+    screen.line(f"  {'':<28}{'now':<24}after the repair")
     for name, before, after in rows:
         screen.line(f"  {name:<28}{text.clean(before):<24}{text.clean(after)}")
 
@@ -162,7 +161,7 @@ def _redo(state: TimelineState) -> str:
 
 
 def _show_heads(screen: Screen, plan: Plan, again: str) -> None:
-    screen.line("The damage hides where the conversation stood. It may be at:", fg="yellow")
+    screen.line("The damage hides which checkpoint was the head. It may be:", fg="yellow")
     for name in plan.heads:
         if name is None:
             screen.line(f"  {NO_HEAD:<16}before the first turn")
@@ -172,16 +171,16 @@ def _show_heads(screen: Screen, plan: Plan, again: str) -> None:
     screen.command("Choose one:", f"yolop-cli timeline repair{again}{_strategy(plan)} --head ID --apply")
 
 
-def _show_done(screen: Screen, session: SessionDirectory, done: Repaired, report: Report, again: str) -> None:
+def _show_done(screen: Screen, name: str, done: Repaired, report: Report, again: str) -> None:
     if not done.changed:
-        screen.line(f"{session.id}: nothing to repair, {text.count(done.plan.records, 'record')}")
+        screen.line(f"{name}: nothing to repair, {text.count(done.plan.records, 'record')}")
     else:
-        screen.folded(f"repaired {text.path(session.timeline)}: {text.count(done.plan.records, 'record')}", 2)
+        screen.folded(f"repaired timeline.jsonl of {name}: {text.count(done.plan.records, 'record')}", 2)
         if done.backup is not None:
-            screen.folded(f"the file as it was: {text.path(done.backup)}", 2)
+            screen.folded(f"previous file: {text.clean(done.backup.name)}", 2)
         if done.rejected:
             pieces = text.count(done.rejected, "piece")
-            screen.folded(f"set aside: {pieces} in {text.path(session.rejected)}", 2)
+            screen.folded(f"set aside: {pieces} in timeline.rejected.jsonl", 2)
         screen.line(f"head {done.plan.after.head or '-'}")
     _show_rebuildable(screen, done.plan, again)
-    show_report(screen, report)
+    show_report(screen, report, name)

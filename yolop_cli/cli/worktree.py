@@ -26,8 +26,8 @@ _repositories = click.option(
     shell_complete=candidates.directories,
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Look at this repository too. The current directory's, and those that a session or a worktree"
-    " names, are looked at anyway.",
+    help="Include this repository. The one of the current directory, and those that a session or a worktree"
+    " names, are always included.",
 )
 
 _DECLINED = 130
@@ -35,11 +35,11 @@ _DECLINED = 130
 
 @group(
     "worktree",
-    "List the agent's worktrees, prune them.",
+    "List and prune the agent's worktrees.",
     examples=["yolop-cli worktree list", "yolop-cli worktree prune --dry-run"],
 )
 def worktree() -> None:
-    """The worktrees that the agent made for its sessions: list them, prune those that nothing needs."""
+    """List the worktrees that the agent made for its sessions, and prune those that nothing needs."""
 
 
 @command(
@@ -49,7 +49,7 @@ def worktree() -> None:
 def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
     """List every worktree below the storage roots, and those that only a repository still knows.
 
-    Nothing is changed. Exit 9 when something could not be looked at.
+    Exit 9 if something could not be read.
     """
     seen = pruning.everything(
         invocation.git, invocation.places, named=repositories, progress=invocation.screen.progress
@@ -59,7 +59,7 @@ def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
         "errors": [_trouble(trouble) for trouble in seen.troubles],
     }
     invocation.screen.result(value, lambda: _show_list(invocation.screen, seen))
-    return _end(invocation.screen, seen.troubles, "could not be looked at")
+    return _end(invocation.screen, seen.troubles, "could not be read")
 
 
 @command(
@@ -71,33 +71,33 @@ def list_(invocation: Invocation, repositories: tuple[Path, ...]) -> int:
         "yolop-cli worktree prune --yes --json",
     ],
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Remove also worktrees with uncommitted or untracked changes, with commits that are nowhere else,"
+    help="Also remove worktrees with uncommitted or untracked changes, with commits that are nowhere else,"
     " with a merge or rebase under way, a stash made on their branch, or a repository inside. Nothing else is"
     " overridden.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @_repositories
 def prune(
     invocation: Invocation, dry_run: bool, force: bool, yes: bool, repositories: tuple[Path, ...]
 ) -> int:
     """Remove worktrees that no saved session needs: first their private refs, then the worktree.
 
-    Branches stay, and so does every worktree whose removal could lose something; each is shown with the
-    reason. Ignored files count as nothing to lose and go with their worktree. Private refs of sessions
-    that no longer exist go too; those of a session that exists stay, also when its worktree is gone.
+    Branches stay. So does every worktree whose removal could lose something, with the reason shown.
+    Ignored files are removed with their worktree. Private refs of sessions that no longer exist are
+    deleted too; those of a session that exists stay, even if its worktree is gone.
 
-    Exit 9 when something could not be removed.
+    Exit 9 if something could not be removed.
     """
     screen = invocation.screen
     asks = screen.terminal and sys.stdin.isatty() and not screen.as_json
     if not (dry_run or yes or asks):
         raise UsageError(
-            "without a terminal to ask on, nothing is removed",
-            hint="see what would go with --dry-run, then say --yes",
+            "nothing is removed without a terminal to confirm on",
+            hint="check with --dry-run what would be removed, then use --yes",
         )
     plan = pruning.plan(
         invocation.git, invocation.places, named=repositories, force=force, progress=screen.progress
@@ -221,21 +221,22 @@ def _show_report(screen: Screen, report: Report) -> None:
     for removal in report.removed:
         refs = f" and {text.count(len(removal.refs), 'ref')}" if removal.refs else ""
         gone = " (already gone, only registered)" if removal.facts.missing else ""
-        screen.line(
-            f"{'would remove' if report.dry_run else 'removed'} {text.path(removal.facts.path)}{refs}{gone}"
+        screen.folded(
+            f"{'would remove' if report.dry_run else 'removed'} {text.path(removal.facts.path)}{refs}{gone}",
+            2,
         )
         for reason in unsaved(removal.facts):
-            screen.line(f"  although {text.clean(reason.words)}")
+            screen.folded(f"  although {text.clean(reason.words)}", 4)
         if removal.staying:
             count = len(removal.staying)
             stay = f"{text.count(count, 'ref')} with its files {'stays' if count == 1 else 'stay'}"
             screen.line(f"  its session exists, so {stay} in the repository")
     if report.dry_run and any(not removal.facts.missing for removal in report.removed):
-        screen.line("ignored files in a worktree go with it")
+        screen.line("ignored files in a worktree are removed with it")
     for ref in report.refs:
-        screen.line(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}")
+        screen.folded(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}", 2)
     for kept in report.kept:
-        screen.line(f"kept {text.path(kept.path)}: {text.clean(kept.why)}")
+        screen.folded(f"kept {text.path(kept.path)}: {text.clean(kept.why)}", 2)
     _show_errors(screen, report.errors)
     if not (report.removed or report.refs):
         screen.line("nothing to remove" if report.dry_run else "nothing removed")
@@ -243,4 +244,4 @@ def _show_report(screen: Screen, report: Report) -> None:
 
 def _show_errors(screen: Screen, troubles: tuple[Trouble, ...]) -> None:
     for trouble in troubles:
-        screen.line(f"error {text.path(trouble.path)}: {text.clean(trouble.message)}", fg="red")
+        screen.folded(f"error {text.path(trouble.path)}: {text.clean(trouble.message)}", 2, fg="red")

@@ -24,7 +24,7 @@ class YolopError(Exception):
 
 
 class UsageError(YolopError):
-    """The arguments do not make sense."""
+    """The arguments are wrong."""
 
     code = "USAGE"
     exit_status = 2
@@ -45,14 +45,14 @@ class RefusedError(YolopError):
 
 
 class CorruptError(YolopError):
-    """The committed prefix of the timeline is damaged, so nothing may be written."""
+    """The committed prefix of the timeline is damaged: read-only until it is repaired."""
 
     code = "CORRUPT"
     exit_status = 5
 
 
 class BusyError(YolopError):
-    """Another process writes the session or its workspace."""
+    """Another process is writing the session or its workspace."""
 
     code = "BUSY"
     exit_status = 6
@@ -66,14 +66,14 @@ class DeniedError(YolopError):
 
 
 class StaleError(YolopError):
-    """The files, the head or the events moved since the preview."""
+    """The files, the head or the events changed since the preview."""
 
     code = "STALE"
     exit_status = 8
 
 
 class StorageError(YolopError):
-    """Git or the file system failed; the message says what state things are in."""
+    """Git or the file system failed; the message tells what state things are in."""
 
     code = "IO"
     exit_status = 9

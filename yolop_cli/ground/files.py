@@ -33,8 +33,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     except FileNotFoundError:
         if path.is_symlink():
             raise StorageError(
-                f"{path} is a symbolic link that leads nowhere",
-                hint="bring back what it leads to, or remove the link",
+                f"{path} is a dangling symbolic link",
+                hint="restore its target, or remove the link",
                 details={"path": str(path)},
             ) from None
         raise NotFoundError(f"there is no {path}", details={"path": str(path)}) from None

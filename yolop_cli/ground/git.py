@@ -60,7 +60,7 @@ _CONFIG = (
 )
 
 
-_OWNERSHIP_HINT = "if you trust it, say so to git: `git config --global --add safe.directory DIRECTORY`"
+_OWNERSHIP_HINT = "if you trust it, tell git: `git config --global --add safe.directory DIRECTORY`"
 
 
 @dataclass(frozen=True)

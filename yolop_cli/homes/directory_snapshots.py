@@ -161,7 +161,7 @@ def busy(root: Path, at_work: tuple[Writer, ...]) -> BusyError:
     more = f" and {len(at_work) - 1} more" if len(at_work) > 1 else ""
     return BusyError(
         f"{first.name} (process {first.pid}){more} works in {root}",
-        hint="end it, or look at a dry run and go on with --force",
+        hint="stop it, or check with --dry-run and use --force",
         details={"writers": [writer.to_json() for writer in at_work]},
     )
 

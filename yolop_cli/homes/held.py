@@ -75,7 +75,7 @@ def held(git: Git, session: SessionDirectory, *, settle: bool = True) -> Iterato
 def interrupted(waiting: WaitingRestore) -> RefusedError:
     """The refusal while a half-done restore stands in the way."""
     return RefusedError(
-        "a restore was interrupted while it changed the files",
+        "a restore was interrupted while it was changing files",
         hint="`yolop-cli rewind cancel` puts the files back as they were before; "
         f"`yolop-cli rewind apply {waiting.token}` finishes it",
         details={"token": waiting.token},

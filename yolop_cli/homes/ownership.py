@@ -27,9 +27,7 @@ def owned_checkout(git: Git, session: SessionDirectory) -> Checkout:
         return _owned(git, session)
     except OSError as error:
         where = paths.show(error.filename or session.path)
-        raise StorageError(
-            f"the session's worktree cannot be looked at: {where}: {os_reason(error)}"
-        ) from None
+        raise StorageError(f"the session's worktree cannot be read: {where}: {os_reason(error)}") from None
 
 
 def _owned(git: Git, session: SessionDirectory) -> Checkout:

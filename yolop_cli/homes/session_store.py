@@ -31,7 +31,7 @@ def root_of(session: SessionDirectory) -> Path:
     """
     metadata = workspace.read(session.workspace)
     if metadata is None or metadata.active_root is None or not metadata.active_root.is_absolute():
-        raise DeniedError("the session names no active root", hint=_HINT)
+        raise DeniedError("the session has no active root", hint=_HINT)
     root = paths.resolved(metadata.active_root)
     overlap.refuse_home(root, session.path.parent, hint=_HINT)
     return root

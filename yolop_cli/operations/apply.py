@@ -65,10 +65,10 @@ def apply(git: Git, session: SessionDirectory, token: str, *, force: bool = Fals
     with held(git, session, settle=False) as one:
         waiting = one.waiting
         if one.finished is not None and one.finished.token == token:
-            raise RefusedError("the restore with this token has taken effect already")
+            raise RefusedError("the restore with this token has already taken effect")
         if waiting is None or not hmac.compare_digest(waiting.token.encode(), os.fsencode(token)):
             raise RefusedError(
-                "no restore waits for this token", hint="a token holds for one preview, until the next one"
+                "no restore is waiting for this token", hint="a token is valid until the next preview"
             )
         if waiting.phase == "applying":
             one, waiting = _resume(one, waiting, force=force)
@@ -141,7 +141,7 @@ def _pass_by(home: Home, *, force: bool) -> tuple[Writer, ...]:
         first = busy[0]
         raise BusyError(
             f"process {first.pid} ({first.name}) is at work in the worktree: {first.why} {first.path}",
-            hint="end it, or let it leave the directory, then apply again; --force goes on in spite of it",
+            hint="stop it, or have it leave the directory, then apply again; --force continues despite it",
             details={"processes": [each.to_json() for each in busy]},
         )
     return busy

@@ -168,7 +168,7 @@ def _check_removable(session: SessionDirectory) -> None:
         raise DeniedError(f"another file system is mounted in the session: {paths.show(tree.mounted)}")
     if tree.stuck is not None:
         raise StorageError(
-            f"cannot remove the session whole: {paths.show(tree.stuck)} cannot be emptied",
+            f"cannot remove the whole session: {paths.show(tree.stuck)} cannot be emptied",
             hint="nothing was changed; make the directory writable and try again",
         )
 
@@ -197,4 +197,4 @@ def _scope(session: SessionDirectory) -> str:
 
 
 def _again(session: SessionDirectory) -> str:
-    return f"see what goes with `yolop-cli session delete -s {session.id}`, and use the token it prints"
+    return f"run `yolop-cli session delete -s {session.id}` again and use the token it prints"

@@ -190,7 +190,7 @@ def _store(
         message = f"files of a killed command are left in the store of {paths.show(found.root)}"
         yield Ailment("session", Finding("leftover", message, fix=_FIX)), Cure("store", message, found.root)
     if found.interrupted is not None and (waiting is None or waiting.phase != "applying"):
-        message = f"a restore in {paths.show(found.root)} was interrupted while it changed the files"
+        message = f"a restore in {paths.show(found.root)} was interrupted while it was changing files"
         undo = snapshots.command(found.root, "restore", found.interrupted.safety_snapshot_id)
         fix = f"{undo} puts them back"
         yield Ailment("session", Finding("interrupted-restore", message, fix=fix)), None
@@ -244,7 +244,7 @@ def _restore(
     session: SessionDirectory, waiting: WaitingRestore, timeline: Timeline | None
 ) -> Iterator[tuple[Ailment, Cure | None]]:
     if waiting.phase == "applying":
-        message = "a restore was interrupted while it changed the files"
+        message = "a restore was interrupted while it was changing files"
         fix = f"yolop-cli rewind cancel puts them back; yolop-cli rewind apply {waiting.token} finishes it"
         yield Ailment("restore.json", Finding("interrupted-restore", message, fix=fix)), None
         return
@@ -256,7 +256,7 @@ def _restore(
     if not moved and waiting.last_sequence == events.last_sequence(session.events, session.id):
         return
     what = "the head moved" if moved else "the event log grew"
-    message = f"the restore that waits can no longer be applied: {what} since its preview"
+    message = f"the waiting restore can no longer be applied: {what} since its preview"
     cure = Cure("restore", "it can no longer be applied", session.restore)
     yield Ailment("restore.json", Finding("stale-restore", message, fix=_FIX)), cure
 

@@ -81,7 +81,8 @@ def redo(git: Git, session: SessionDirectory, mode: Mode | None) -> Preview:
         target = state.redo
         if target is None or (target.head == state.head and target.files is None):
             raise RefusedError(
-                "there is nothing to redo", hint="a redo is there after a restore, until the next turn begins"
+                "there is nothing to redo",
+                hint="`yolop-cli redo` takes back the last restore, until the next turn begins",
             )
         natural: Mode = "conversation"
         if target.files is not None:
@@ -89,7 +90,7 @@ def redo(git: Git, session: SessionDirectory, mode: Mode | None) -> Preview:
         chosen = mode or natural
         if chosen != "conversation" and target.files is None:
             raise DeniedError(
-                "the last restore left the files alone, so there are none to redo",
+                "the last restore changed no files, so there are none to redo",
                 hint="use --mode conversation",
             )
         if chosen == "both" and natural == "workspace":
@@ -103,7 +104,7 @@ def _rewind_to(one: Held, checkpoint_id: str, mode: Mode | None) -> _Wanted:
     if checkpoint_id not in one.state.live:
         raise RefusedError(
             f"{checkpoint_id} is not on the active branch",
-            hint="see `yolop-cli checkpoint list`; `yolop-cli redo` goes back to the branch left last",
+            hint="see `yolop-cli checkpoint list`; `yolop-cli redo` returns to the branch left last",
         )
     return _to_checkpoint(one, checkpoint_id, mode, exact=True)
 
@@ -154,7 +155,7 @@ def _checkpoint_at(one: Held, sequence: int) -> tuple[str, bool]:
     if holding is not None:
         return holding, False
     raise RefusedError(
-        f"no checkpoint lies at or after event {sequence}", hint="there is nothing to go back to"
+        f"no checkpoint is at or after event {sequence}", hint="there is nothing to go back to"
     )
 
 

@@ -73,7 +73,7 @@ def plan(
     if (seen.facts or private) and not places.sessions.is_dir():
         raise NotFoundError(
             f"there is no sessions directory at {paths.show(places.sessions)}",
-            hint="without it nobody knows what is in use; name it with --sessions-dir or $YOLOP_DATA_DIR",
+            hint="it shows what is in use; name it with --sessions-dir or $YOLOP_DATA_DIR",
         )
     owners = {session for repo in seen.repositories for session in repo.private}
     owners |= {one.session_id for one in seen.facts if one.session_id is not None}
@@ -154,7 +154,7 @@ class _Run:
             return
         self.refs += refs
         if len(refs) < len(detachment.refs):
-            self._keep(common, "a session whose refs should go exists now")
+            self._keep(common, "a session whose refs were to be deleted exists now")
 
     def _one(self, surveyor: Surveyor, known: Known, removal: Removal, facts: Facts) -> None:
         now = looking.again(surveyor, facts, known)
@@ -187,10 +187,11 @@ class _Run:
         try:
             repository.remove_worktree(git, where, now.registered or path, force=_asks_force(now))
             if os.path.lexists(path):
-                raise StorageError("git removed it, but something is there")
+                raise StorageError("git removed it, but something is still there")
         except YolopError as error:
             self._fail(
-                path, f"it could not be removed whole: {error.message}{self._put_back(git, known, removal)}"
+                path,
+                f"it could not be removed completely: {error.message}{self._put_back(git, known, removal)}",
             )
             return
         self.removed.append(removal)
@@ -208,7 +209,7 @@ class _Run:
         return " (its private refs are in place)"
 
     def _keep(self, path: Path, words: str) -> None:
-        self.kept.append(Kept(path, (Reason("changed", f"it changed since it was looked at: {words}"),)))
+        self.kept.append(Kept(path, (Reason("changed", f"it changed since it was examined: {words}"),)))
 
     def _fail(self, path: Path, words: str) -> None:
         self.errors.append(Trouble(path, words))

@@ -24,7 +24,7 @@ from yolop_cli.timeline.checking.validate import check_bytes
 from yolop_cli.timeline.mending import strategies
 from yolop_cli.timeline.mending.repair_plan import NO_HEAD, Plan, Strategy
 
-_FAILED_HINT = "put right what the error names, then repair again: no byte of the old file is lost"
+_FAILED_HINT = "fix what the error names, then repair again; no byte of the old file is lost"
 _PLAN_HINT = "run `yolop-cli timeline repair` again to see the plan for the file as it is now"
 
 
@@ -74,7 +74,7 @@ def _undecided(plan: Plan) -> RefusedError:
     names = [name or NO_HEAD for name in plan.heads]
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return RefusedError(
-        f"the damage hides where the head was; it may be {shown}",
+        f"the damage hides which checkpoint was the head; it may be {shown}",
         hint="choose one with --head; `yolop-cli timeline show` shows what can be read",
         details={"heads": names},
     )

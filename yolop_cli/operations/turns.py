@@ -106,7 +106,8 @@ def drop_snapshot(git: Git, session: SessionDirectory, checkpoint_id: str) -> st
             raise unknown_checkpoint(session, checkpoint_id)
         if one.waiting is not None and one.waiting.checkpoint_id == checkpoint_id:
             raise RefusedError(
-                f"a restore to {checkpoint_id} waits for its token", hint="`yolop-cli rewind cancel` drops it"
+                f"a restore to {checkpoint_id} is waiting for its token",
+                hint="`yolop-cli rewind cancel` cancels it",
             )
         if node.checkpoint.file_snapshot is not None and node.checkpoint.snapshot is None:
             from yolop_cli.homes import session_store

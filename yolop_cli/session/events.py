@@ -127,7 +127,7 @@ def _value(line: longline.Whole | longline.Long) -> dict[str, Any] | None:
 def event_of(
     line: longline.Whole | longline.Long, value: dict[str, Any] | None, session_id: str
 ) -> Event | None:
-    """The event on a line, or None when readers pass over it."""
+    """The event on a line, or None when readers skip it."""
     if value is None or value.get("session_id", session_id) != session_id:
         return None
     kind, sequence = value.get("type"), value.get("sequence")

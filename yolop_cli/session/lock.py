@@ -97,7 +97,7 @@ def _take(fd: int, session: SessionDirectory) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise BusyError(
-            f"another process writes {session.id}",
+            f"another process is writing {session.id}",
             hint="wait for the agent (or the other command) to end, then try again",
             details={"session_id": session.id, "lock": str(session.lock)},
         ) from None

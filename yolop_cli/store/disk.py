@@ -213,11 +213,11 @@ def _hint(error: OSError) -> str | None:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "free some space, then try again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "see who may write there, then try again"
+        return "check the permissions there, then try again"
     if error.errno in (errno.EFBIG, errno.EMFILE, errno.ENFILE):
         return "raise the limit of this process (ulimit), then try again"
     if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT, errno.EISDIR, errno.EEXIST):
-        return "something changes the files meanwhile; when it has ended, try again"
+        return "something is changing the files; try again when it has finished"
     if error.errno in (errno.EBUSY, errno.ETXTBSY):
-        return "see what uses or mounts it, then try again"
+        return "check what uses or mounts it, then try again"
     return None

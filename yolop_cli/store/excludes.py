@@ -35,7 +35,7 @@ def check(patterns: Iterable[str]) -> None:
         if why is not None:
             raise UsageError(
                 f"the exclude pattern {pattern!r} {why}",
-                hint="write it as in .gitignore; a backslash takes a character as it is",
+                hint="write it as in .gitignore; a backslash makes a character literal",
                 details={"pattern": pattern},
             )
 

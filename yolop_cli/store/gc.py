@@ -21,7 +21,7 @@ from yolop_cli.store.packs import DamagedError, Location, Packs, PackWriter, nam
 from yolop_cli.store.reach import Reach
 from yolop_cli.store.settings import GRACE
 
-_LEFT = "every snapshot is whole; what was not removed goes with the next collection"
+_LEFT = "every snapshot is intact; the next collection removes what is left"
 _TEMPORARY = re.compile(rb"tmp-[0-9a-f]{16}\Z")
 
 

@@ -190,8 +190,8 @@ def advise(error: StorageError, root: Path) -> None:
     error.details.setdefault("root", str(root))
     if error.hint is None:
         error.hint = (
-            f"`{command(root, 'verify')}` tells what is damaged, "
-            f"`{command(root, 'repair')}` mends it from the files still there"
+            f"`{command(root, 'verify')}` shows what is damaged, "
+            f"`{command(root, 'repair')}` repairs it from the files still there"
         )
 
 

@@ -45,7 +45,7 @@ class Marker:
 @contextmanager
 def working(store: Store, kind: str) -> Iterator[Marker]:
     """Leave a marker while the block runs. Raises ``BusyError`` when a collection does not end in time."""
-    why = f"a collection of the store is going on in {store.root}"
+    why = f"garbage collection is in progress in {store.root}"
     with _taken(_open_lock(store, GC_LOCK), fcntl.LOCK_SH, why, PATIENCE):
         name = f"{kind}.{os.getpid()}.{secrets.token_hex(4)}"
         fd = disk.create(name.encode(), store.locks)
@@ -89,7 +89,7 @@ def changing_files(store: Store) -> Iterator[None]:
 
     Raises ``BusyError``.
     """
-    with _files(store, fcntl.LOCK_EX, "a snapshot or restore is going on"):
+    with _files(store, fcntl.LOCK_EX, "a snapshot or restore is in progress"):
         yield
 
 

@@ -256,7 +256,9 @@ def cure_of(store: Store, snapshot_id: str) -> str:
     """What to do about a manifest that cannot be read, in words."""
     at = for_shell(store.root / HOME / path_of(snapshot_id))
     kind = disk.foreign(_file(snapshot_id), store.manifests)
-    return f"see who may read {at}" if kind is None else f"move {at} away: it is {kind}, not a manifest"
+    return (
+        f"check the permissions of {at}" if kind is None else f"move {at} away: it is {kind}, not a manifest"
+    )
 
 
 def load_all(store: Store) -> tuple[list[Manifest], dict[str, str]]:

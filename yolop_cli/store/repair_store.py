@@ -73,7 +73,10 @@ def repair(store: Store, *, apply: bool = False) -> RepairPlan:
 
     Raises ``BusyError`` while another process works in the store, ``StorageError`` when the system fails.
     """
-    with disk.reporting("repair the store", "repeat it to go on"), locks.collecting(store) as alive:
+    with (
+        disk.reporting("repair the store", "run the command again to continue"),
+        locks.collecting(store) as alive,
+    ):
         if alive is None or alive:
             raise BusyError(
                 f"another process works in the store of {store.root}",

@@ -193,7 +193,7 @@ class _Comparison:
         """Plan to remove all that a directory which must give way holds; False when some of it must stay."""
         holds = self.holding.get(directory.path)
         if holds is not None:
-            self.denied.append((holds, "lies in a directory that would have to go"))
+            self.denied.append((holds, "is in a directory that would have to be removed"))
             return False
         self._remove_below(directory)
         return True

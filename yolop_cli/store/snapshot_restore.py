@@ -96,12 +96,12 @@ def carry_out(
         with Packs(store) as packs:
             scan = walk(store, scope_of(target, packs), last_state.load(store), progress=progress)
             if scan.tree != safety.tree:
-                raise StaleError("the files changed since the preview", hint="look at a new preview")
+                raise StaleError("the files changed since the preview", hint="make a new preview")
             with _ready(store, packs, scan, target, settings) as (plan, ready):
                 if way_back.lost(packs, scan, plan) != way_back.NOTHING:
                     raise StaleError(
                         f"the store has lost a part of {safety.id} since the preview",
-                        hint="look at a new preview; see `yolop-cli snapshot verify`",
+                        hint="make a new preview; see `yolop-cli snapshot verify`",
                     )
                 _change_files(store, plan, safety, ready)
                 _finish(store, plan)
@@ -159,7 +159,7 @@ def refuse_busy(store: Store, busy: tuple[str, ...], *, force: bool) -> None:
     if busy and not force:
         raise BusyError(
             f"{len(busy)} process(es) work in {store.root}: {', '.join(busy[:3])}",
-            hint="end them, or look at a dry run and use --force",
+            hint="stop them, or check with --dry-run and use --force",
             details={"processes": list(busy)},
         )
 
@@ -204,7 +204,9 @@ def _change_files(store: Store, plan: RestorePlan, safety: Manifest, ready: dict
     before = interrupted(store)
     undo = safety.id
     if before is not None and manifest.exists(store, before.safety_snapshot_id):
-        undo = before.safety_snapshot_id  # the files are a mixture already: that one has them whole
+        undo = (
+            before.safety_snapshot_id
+        )  # some files are restored, others are not already: that one has them whole
     try:
         _note(store, Interrupted(plan.snapshot_id, undo, clock.now()))
         place.carry_out(store, plan, ready)
@@ -227,7 +229,7 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Inte
         else:
             _note(store, before)
     except (OSError, YolopError) as error:
-        left = "the files are a mixture"
+        left = "some files are restored, others are not"
         raise StorageError(
             f"the restore failed ({why}) and could not be undone ({_words(error)}): {left}",
             hint=f"put them back with `{command(store.root, 'restore', safety.id)}`",
@@ -235,7 +237,7 @@ def _put_back(store: Store, safety: Manifest, cause: BaseException, before: Inte
         ) from cause
     if isinstance(cause, Exception) and not isinstance(cause, StaleError):
         left = "the files are as they were before"
-        hint = "see to what stopped it, then restore again"
+        hint = "fix what stopped it, then restore again"
         raise StorageError(
             f"the restore failed ({why}); {left}", hint=hint, details={"state": left}
         ) from cause

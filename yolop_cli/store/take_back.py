@@ -16,7 +16,7 @@ from yolop_cli.store.snapshot_plan import MODE, Change, Kept, RestorePlan, compa
 from yolop_cli.store.snapshot_restore import RESTORING, scope_of
 from yolop_cli.store.walk import walk
 
-_HALF = "the files are put back as far as it came; do it again to go on"
+_HALF = "some files are put back; run the command again to continue"
 CHANGED_SINCE = "changed since the restore was interrupted"
 
 

@@ -170,7 +170,7 @@ def _of_store(store: Store) -> Iterator[Finding]:
         yield Finding(
             "restore-interrupted",
             WARNING,
-            f"restoring {record.snapshot_id} was cut off: some files are its, some are as they were before",
+            f"the restore of {record.snapshot_id} was interrupted: some files are restored, others are not",
             snapshots=(record.safety_snapshot_id,),
             fix=_fix(store, "restore", record.safety_snapshot_id),
         )

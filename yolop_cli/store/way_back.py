@@ -66,7 +66,7 @@ def keep(store: Store, packs: Packs, scan: Scan, plan: RestorePlan, writer: Pack
                 details={"paths": [to_json(path)]},
             )
         if row is None or row[5] != digest:
-            raise StaleError(f"{show(path)} changed meanwhile", hint="do it again")
+            raise StaleError(f"{show(path)} changed meanwhile", hint="try again")
     for directory in gone.listings:
         packs.forget(directory.tree)
         writer.add(directory.tree, encode(directory.listing()))

@@ -102,9 +102,9 @@ def check(session: SessionDirectory, last_sequence: int | None) -> CompactionRep
 
 def _doubts(one: Replacement, session_id: str, last_sequence: int | None) -> Iterator[Finding]:
     if one.session_id != session_id:
-        yield Finding("compaction-foreign", "it belongs to another session; readers pass over it", one.line)
+        yield Finding("compaction-foreign", "it belongs to another session; readers skip it", one.line)
     elif last_sequence is not None and one.source_sequence > last_sequence:
-        message = f"it stands for events up to {one.source_sequence}, the log ends at {last_sequence}"
+        message = f"it replaces events up to {one.source_sequence}, the log ends at {last_sequence}"
         yield Finding("compaction-beyond-log", message, one.line)
 
 
@@ -113,7 +113,7 @@ def _judged(one: Replacement, best: Replacement | None, session_id: str, activit
         return Judged(one, True, None)
     reason = _why_not(one, session_id, activity)
     if reason is None and best is not None:
-        reason = f"line {best.line} stands for more: up to event {best.source_sequence}"
+        reason = f"line {best.line} replaces more: up to event {best.source_sequence}"
     return Judged(one, False, reason)
 
 
@@ -138,7 +138,7 @@ def _values(session: SessionDirectory) -> Iterator[Replacement | Finding | None]
 
 def _value(line: journal.Line) -> Replacement | Finding | None:
     def finding(message: str) -> Finding:
-        words = f"{message}; readers pass over the line"
+        words = f"{message}; readers skip the line"
         return Finding("compaction-malformed", words, line.number, line.offset)
 
     try:

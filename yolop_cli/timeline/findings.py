@@ -100,28 +100,28 @@ def to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-_PASSED_OVER = "readers pass over the line: leave it, or take it out of the file, keeping a copy"
+_PASSED_OVER = "readers skip the line: leave it, or remove it from the file, keeping a copy"
 
 RULES: dict[str, Rule] = {
     # Pass 1: bytes.
-    "unreadable-file": Rule("error", "the file is there but the system does not let it be read"),
-    "half-record": Rule("error", "a record was begun and not finished, as after a crash"),
-    "glued-record": Rule("error", "a whole record stands on the same line right after half of another"),
-    "several-records": Rule("error", "more than one whole record stands on one line"),
-    "split-record": Rule("error", "one record is spread over several lines"),
-    "interleaved-record": Rule("error", "another's record, or other text, stands in the middle of this one"),
+    "unreadable-file": Rule("error", "the file exists but cannot be read"),
+    "half-record": Rule("error", "an unfinished record, as after a crash"),
+    "glued-record": Rule("error", "a whole record on the same line right after half of another"),
+    "several-records": Rule("error", "more than one whole record on one line"),
+    "split-record": Rule("error", "one record spread over several lines"),
+    "interleaved-record": Rule("error", "another writer's record, or other text, in the middle of this one"),
     "nul-bytes": Rule("error", "a run of NUL bytes, as a file system leaves behind after a crash"),
     "byte-order-mark": Rule("error", "a byte-order mark, which the agent takes for damage"),
     "invalid-utf8": Rule("error", "bytes that are not UTF-8"),
     "lone-surrogate": Rule("error", "a \\u escape that is half of a pair and no character"),
-    "foreign-text": Rule("error", "text that is no part of a record, as from another program"),
+    "foreign-text": Rule("error", "text that is not part of a record, as from another program"),
     "foreign-blank": Rule("error", "a line of blanks that are not ASCII white space"),
     "trailing-garbage": Rule("error", "something follows a whole record on its line"),
-    "not-json": Rule("error", "a line that was not cut short and still is not JSON"),
+    "not-json": Rule("error", "a complete line that is not JSON"),
     "not-a-number": Rule("error", "NaN or Infinity, which JSON does not have"),
     "number-range": Rule("error", "a number that is larger than any the agent can read"),
     "too-deep": Rule("error", "more than 127 containers inside each other"),
-    "repeated-key": Rule("error", "a field that is there more than once in one object"),
+    "repeated-key": Rule("error", "a field that occurs more than once in an object"),
     "crlf": Rule(
         "warning", "lines end in carriage return and line feed; readable, but not what the agent writes"
     ),
@@ -130,8 +130,8 @@ RULES: dict[str, Rule] = {
     "not-a-record": Rule("error", "JSON, but not an object with a type"),
     "unknown-type": Rule("error", "a type of record that the agent does not know"),
     "missing-field": Rule("error", "a field that the record needs is missing"),
-    "wrong-type": Rule("error", "a field holds another kind of value than it must"),
-    "bad-integer": Rule("error", "a number that is not a whole one of 32 bits"),
+    "wrong-type": Rule("error", "a field with a value of the wrong type"),
+    "bad-integer": Rule("error", "a number that is not a 32-bit integer"),
     "bad-timestamp": Rule("error", "a time that is not RFC 3339 with a zone"),
     "damaged-key": Rule("error", "the name of a field with one letter damaged, so that the field is missing"),
     "unknown-field": Rule("warning", "a field that the format does not have; the agent ignores it"),
@@ -146,7 +146,7 @@ RULES: dict[str, Rule] = {
     "bad-tree": Rule(
         "error",
         "a snapshot whose tree is no object id",
-        "yolop-cli timeline repair takes the tree of the turn's ref, or leaves the turn without files",
+        "yolop-cli timeline repair uses the tree of the turn's ref, or leaves the turn without files",
     ),
     "parent-missing": Rule("error", "a checkpoint whose parent was never created"),
     "parent-cycle": Rule("error", "a checkpoint that is its own ancestor"),
@@ -169,7 +169,7 @@ RULES: dict[str, Rule] = {
     "foreign-reference": Rule(
         "error",
         "a snapshot whose ref is another session's, or none of this tool's",
-        "yolop-cli timeline repair takes the turn's own ref, or leaves the name out when it has none; "
+        "yolop-cli timeline repair uses the turn's own ref, or leaves the name out when it has none; "
         "it needs the session's worktree for that",
     ),
     "foreign-repository": Rule("error", "the snapshots are not in the repository that the session names"),
@@ -184,19 +184,19 @@ RULES: dict[str, Rule] = {
     "bad-file": Rule(
         "error",
         "another file of the session does not have the form it must have",
-        "put right by hand what the message names, keeping a copy of the file",
+        "fix by hand what the message names, keeping a copy of the file",
     ),
     "unknown-capture": Rule("warning", "a way of capturing that this toolkit does not know"),
     "baseline-gap": Rule("warning", "events before the first turn that belong to no branch"),
     "parent-not-head": Rule("warning", "a turn that did not begin at the head"),
     "from-differs": Rule("warning", "a move of the head that did not start from where the head was"),
-    "id-differs": Rule("warning", "a checkpoint id that speaks of another event than its record"),
+    "id-differs": Rule("warning", "a checkpoint id that encodes another event than its record"),
     "completed-twice": Rule("warning", "the end of a turn that had ended before"),
     "never-completed": Rule("warning", "a turn that never ended, though another began after it"),
     "range-beyond-log": Rule("warning", "a turn that reaches beyond the event log"),
     "prompt-differs": Rule("warning", "a prompt that is not the one in the event log"),
     "prompt-without-turn": Rule("warning", "prompts in the event log that belong to no turn of the journal"),
-    "foreign-events": Rule("warning", "events of another session in the log; readers pass over them"),
+    "foreign-events": Rule("warning", "events of another session in the log; readers skip them"),
     "ref-missing": Rule(
         "warning", "a snapshot whose ref is gone, so that its checkpoint is conversation-only"
     ),
@@ -211,7 +211,7 @@ RULES: dict[str, Rule] = {
     ),
     "snapshot-without-record": Rule("warning", "a snapshot in a store that no record names"),
     "snapshots-unreachable": Rule(
-        "warning", "snapshots that could not be checked, for want of their worktree"
+        "warning", "snapshots that could not be checked because their worktree is missing"
     ),
     "loose-mode": Rule("warning", "a file or directory that others can read, or with an odd mode"),
     # The event log.
@@ -221,7 +221,7 @@ RULES: dict[str, Rule] = {
     "event-order": Rule(
         "error",
         "a sequence that is not greater than all before it",
-        "find the line whose number is wrong, this one or an earlier one, and take it out, keeping a copy",
+        "find the line whose number is wrong, this one or an earlier one, and remove it, keeping a copy",
     ),
     "event-unnumbered": Rule("warning", "events without a sequence, as old logs have them"),
     # The model-context replacements.

@@ -154,7 +154,7 @@ def _hidden(disk: Disk, changes: Iterable[TreeChange]) -> frozenset[bytes]:
     if nested:
         raise _denied("the snapshot holds paths that now lie in a nested repository", nested)
     if impossible:
-        raise _denied("a pipe, socket or device stands where the snapshot holds a file", impossible)
+        raise _denied("a pipe, socket or device is where the snapshot holds a file", impossible)
     return frozenset(hidden)
 
 
@@ -210,7 +210,7 @@ def _refuse_full_directories(disk: Disk, changes: Sequence[TreeChange]) -> None:
             lost += [path for path in _files_below(disk, change.path) if path not in leaving]
     if lost:
         raise _denied(
-            "a directory stands where the snapshot holds a file, and no snapshot could hold what is in it",
+            "a directory is where the snapshot holds a file, and no snapshot could hold what is in it",
             lost,
         )
 

@@ -68,7 +68,7 @@ def read_link(worktree: Path) -> Link:
     common = _common(admin)
     back = _content(admin / "gitdir")
     if common is None or back is None or admin.parent != common / "worktrees":
-        raise NotLinkedError("its .git file leads to a git directory that is no linked worktree's")
+        raise NotLinkedError("its .git file points to a git directory that is not a linked worktree's")
     registered = Path(os.path.normpath(admin / back)).parent
     return Link(admin, common, registered, _fault(worktree, registered))
 
@@ -109,7 +109,7 @@ def _pointed_to(worktree: Path) -> Path:
     try:
         mode = os.lstat(pointer).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise NotLinkedError("it has no .git file, so it is no worktree of any repository") from None
+        raise NotLinkedError("it has no .git file, so it is not a worktree") from None
     except OSError as error:
         raise StorageError(f"it cannot be read: {os_reason(error)}") from None
     if stat.S_ISDIR(mode):
@@ -128,7 +128,7 @@ def _pointed_to(worktree: Path) -> Path:
 def _dangling(named: Path) -> str:
     repository = named.parent.parent
     if named.parent.name == "worktrees" and is_repository(repository):
-        return f"its repository {paths.show(repository)} does not know it any more"
+        return f"its repository {paths.show(repository)} no longer knows it"
     return (
         f"its .git file points nowhere ({paths.show(named)}): the repository moved, vanished or is not"
         " mounted; if it moved, run `git worktree repair` with this path there"
@@ -152,7 +152,7 @@ def _fault(worktree: Path, registered: Path) -> str | None:
     if os.path.lexists(named):
         return f"its .git file is that of another worktree, {paths.show(registered)}"
     return (
-        f"the repository knows it at {paths.show(registered)}, where nothing is: it was moved;"
+        f"the repository knows it at {paths.show(registered)}, where nothing exists: it was moved;"
         " run `git worktree repair` in it"
     )
 

@@ -22,7 +22,7 @@ class Facts:
     """All that is known of one worktree, or of the place where one is registered.
 
     ``common`` is its repository; ``registered`` its path as git spells it. ``unlinked`` says why it is no
-    linked worktree of that repository, ``trouble`` why it could not be looked at. ``named_by`` are the
+    linked worktree of that repository, ``trouble`` why it could not be read. ``named_by`` are the
     sessions that name its path. ``missing`` means that nothing is there; ``uprooted`` that the directory
     above is gone too. ``contents``, ``tree`` and ``only_here`` (its commits are on no other ref) stay None
     until somebody looked inside.
@@ -122,7 +122,7 @@ class PrunePlan:
 Decision = Literal["remove", "keep", "stuck"]
 _UNCLAIMED = Reason(
     "unclaimed",
-    "its checkpoint refs may be those of sessions in another data directory; --repo names it all the same",
+    "its checkpoint refs may be those of sessions in another data directory; to prune it anyway, use --repo",
 )
 
 
@@ -140,7 +140,7 @@ def unsaved(facts: Facts) -> tuple[Reason, ...]:
         where = (
             facts.tree.nested if facts.tree is not None and facts.tree.nested is not None else "a submodule"
         )
-        found.append(Reason("nested", f"a repository lies in it: {where}", overridable=True))
+        found.append(Reason("nested", f"it contains a repository: {where}", overridable=True))
     if facts.stashed:
         found.append(Reason("stash", "changes made on its branch are stashed", overridable=True))
     if facts.only_here:
@@ -159,10 +159,10 @@ def decide(facts: Facts, *, force: bool) -> tuple[Decision, tuple[Reason, ...]]:
         return "keep", reasons
     if facts.tree is not None and facts.tree.stuck is not None:
         return "stuck", (
-            Reason("stuck", f"it cannot be removed whole: {facts.tree.stuck} cannot be emptied"),
+            Reason("stuck", f"it cannot be removed completely: {facts.tree.stuck} cannot be emptied"),
         )
     if not facts.missing and (facts.contents is None or facts.tree is None):
-        return "keep", (Reason("unreadable", "nobody could look into it"),)
+        return "keep", (Reason("unreadable", "it could not be examined"),)
     return "remove", ()
 
 
@@ -276,7 +276,7 @@ def _liveness(facts: Facts) -> Iterator[Reason]:
 def _surroundings(facts: Facts) -> Iterator[Reason]:
     """More would go than the worktree."""
     if facts.inside is not None:
-        words = f"another worktree, or its own repository, lies in it: {paths.show(facts.inside)}"
+        words = f"it contains another worktree, or its own repository: {paths.show(facts.inside)}"
         yield Reason("inside", words)
     if facts.tree is not None and facts.tree.mounted is not None:
         yield Reason("mounted", f"another file system is mounted in it: {paths.show(facts.tree.mounted)}")

@@ -16,7 +16,7 @@ from yolop_cli.session.places import DATA_DIR_VARIABLE, SESSIONS_DIR_VARIABLE, P
 from yolop_cli.session.workspace import Workspace
 
 Key = TypeVar("Key")
-_NOBODY_KNOWS = "without them nobody knows which worktrees are in use, so nothing is removed"
+_NOBODY_KNOWS = "they show which worktrees are in use; nothing is removed without them"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from yolop_cli.ground.errors import os_reason
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that could not be looked at or done, and why."""
+    """Something that could not be read or done, and why."""
 
     path: Path
     message: str

@@ -67,7 +67,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Survey:
-    """Everything found: facts by path, repositories, what could not be looked at, what is only reported.
+    """Everything found: facts by path, repositories, what could not be read, what is only reported.
 
     ``unclaimed`` are repositories that were looked at only because the command was called inside them: no
     session, worktree or note of ours leads there, so whose refs they hold is not known.
@@ -174,7 +174,7 @@ def outside(
         return facts
     facts = replace(facts, common=link.common, submodules=link.has_submodules())
     if link.common in silent_ones:
-        return replace(facts, trouble=f"its repository cannot be asked: {silent_ones[link.common]}")
+        return replace(facts, trouble=f"its repository cannot be queried: {silent_ones[link.common]}")
     return _registered(facts, link, known[link.common])
 
 
@@ -197,7 +197,7 @@ def inside(surveyor: Surveyor, facts: Facts, link: Link, known: Known) -> Facts:
     except OSError as error:
         return replace(facts, trouble=f"it cannot be read: {os_reason(error)}")
     except YolopError as error:
-        return replace(facts, trouble=f"it cannot be looked into: {error.message}")
+        return replace(facts, trouble=f"it cannot be examined: {error.message}")
     branch = (held.branch or "").removeprefix("refs/heads/")
     return replace(
         facts,
@@ -358,7 +358,7 @@ def _commons(
             found.add(common)
         else:
             words = (
-                f"the repository of {', '.join(sorted(sessions))} is not here: moved, gone, or not mounted"
+                f"the repository of {', '.join(sorted(sessions))} is missing: moved, deleted, or not mounted"
             )
             vanished.append(Kept(path, (Reason("repository-gone", words),)))
     noted = (path for sessions in surveyor.references.directories for path in remembered(sessions))

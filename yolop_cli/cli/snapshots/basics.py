@@ -34,10 +34,10 @@ from yolop_cli.operations.snapshot import Label, Manifest
     ],
 )
 @root_option
-@click.option("--label", metavar="TEXT", help="What the snapshot is for.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave out what matches (like .gitignore).")
+@click.option("--label", metavar="TEXT", help="Describe what the snapshot is for.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Exclude paths that match (as in .gitignore).")
 @click.option("--max-file-bytes", type=SizeType(), metavar="SIZE", help="Skip larger files. [default: 10M]")
-@click.option("--refuse-hard-links", is_flag=True, help="Skip files that have more than one name.")
+@click.option("--refuse-hard-links", is_flag=True, help="Skip files with more than one hard link.")
 @keep_last_option
 @keep_within_option
 def create(
@@ -52,8 +52,8 @@ def create(
 ) -> None:
     """Take a snapshot of the directory.
 
-    Files that did not change since the last one are not read. .git, node_modules and .cogitator are always
-    left out, at any depth.
+    Files unchanged since the last snapshot are not read again. .git, node_modules and .cogitator are always
+    excluded, at any depth.
     """
     wishes = snapshots.Wishes(
         tuple(arguments.words(pattern) for pattern in exclude),
@@ -113,6 +113,9 @@ def list_snapshots(invocation: Invocation, root: str | None) -> None:
                 )
                 for one in manifests
             ],
+            flexible="FOR",
+            optional=("SIZE", "FILES"),
+            empty=None if unreadable else f"no snapshots of {text.path(where)}",
         )
         for name, why in unreadable.items():
             screen.warn(f"{name}: {why}")
@@ -158,7 +161,7 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
             ("limit", document.size(one.rules.max_file_bytes)),
         ]
         for name, shown in rows:
-            screen.line(f"{screen.styled(f'{name:<10}', bold=True)} {text.clean(shown)}")
+            screen.field(name, text.clean(shown), 10)
         for item in one.skipped:
             screen.line(f"skipped    {text.path(item.path)} ({item.reason})")
         for path, entry in entries or ():
@@ -197,9 +200,11 @@ def show(invocation: Invocation, snapshot_id: str, root: str | None, files: bool
 @click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
 @click.argument("other", metavar="[OTHER]", required=False, shell_complete=candidates.snapshots)
 @root_option
-@click.option("--stat", "form", flag_value="stat", help="Lines added and removed for each path.")
-@click.option("--name-status", "form", flag_value="name-status", help="How each path changed (the default).")
-@click.option("--patch", "form", flag_value="patch", help="The whole difference as a patch.")
+@click.option("--stat", "form", flag_value="stat", help="Show lines added and removed for each path.")
+@click.option(
+    "--name-status", "form", flag_value="name-status", help="Show how each path changed (the default)."
+)
+@click.option("--patch", "form", flag_value="patch", help="Show the whole difference as a patch.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when something differs.")
 def diff(
     invocation: Invocation,
@@ -209,9 +214,9 @@ def diff(
     form: str | None,
     exit_code: bool,
 ) -> int:
-    """Show what changed from a snapshot to another one, or to the files as they are now.
+    """Show what changed between a snapshot and another one, or the current files.
 
-    --stat and --patch are git's: of modes they know the executable bit, of directories nothing.
+    --stat and --patch are in git's format, which has no directories and only the executable bit of modes.
     """
     from yolop_cli.operations import compare
 
@@ -254,13 +259,13 @@ def diff(
 )
 @click.argument("snapshot_id", metavar="ID", shell_complete=candidates.snapshots)
 @root_option
-@click.option("-n", "--dry-run", is_flag=True, help="Only show what it would do.")
-@click.option("--force", is_flag=True, help="Go on although other processes work in the directory.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option("--force", is_flag=True, help="Continue even if other processes are at work in the directory.")
 def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run: bool, force: bool) -> None:
-    """Take the directory back to what a snapshot holds.
+    """Restore the directory to a snapshot.
 
-    First a safety snapshot is taken of the files as they are: restoring that one undoes this. Only what
-    differs is written. Refused before anything changes when a change could not be undone.
+    A safety snapshot of the current files is taken first; restoring that one undoes this. Only what differs
+    is written. If a change could not be undone, the restore is refused before anything changes.
     """
     screen, where = invocation.screen, root_of(invocation, root)
     warn_if_interrupted(screen, where)
@@ -275,7 +280,7 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
         )
     if done.writers:
         names = ", ".join(f"{writer.name} ({writer.pid})" for writer in done.writers[:5])
-        went = "would be refused for" if dry_run else "went on in spite of"
+        went = "would be refused because of" if dry_run else "continued despite"
         screen.warn(f"the restore {went} processes at work here: {names}")
 
     def render() -> None:
@@ -287,7 +292,7 @@ def restore(invocation: Invocation, snapshot_id: str, root: str | None, dry_run:
         screen.line(f"{len(plan.restored)} {verb}restored, {len(plan.deleted)} {verb}deleted")
         if done.safety is not None:
             undo = snapshots.command(paths.resolved(where), "restore", done.safety.id)
-            screen.line(f"`{undo}` undoes this")
+            screen.command("to undo this:", undo)
         document.say_pruned(screen, done.pruned)
 
     screen.result(document.restored(done), render)

@@ -24,11 +24,11 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @group(
     "snapshot",
-    "Snapshots of directories without git.",
+    "Snapshot and restore any directory.",
     examples=["yolop-cli snapshot create", "yolop-cli snapshot restore latest --dry-run"],
 )
 def snapshot() -> None:
-    """Snapshots of any directory, kept in its .cogitator/checkpoints.
+    """Snapshot and restore any directory. Its snapshots are kept in its .cogitator/checkpoints.
 
     The directory is --root, else the session's active root, else the current directory. ID is a snapshot's
     id, a unique beginning of one, or "latest".
@@ -40,7 +40,7 @@ root_option = click.option(
     "root",
     metavar="DIR",
     shell_complete=candidates.directories,
-    help="The directory. [default: the session's active root, else the current directory]",
+    help="Use this directory. [default: the session's active root, else the current directory]",
 )
 keep_last_option = click.option(
     "--keep-last", type=click.IntRange(min=0), metavar="N", help="Keep at most the newest N."
@@ -71,13 +71,16 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]
 
 
 keep_within_option = click.option(
-    "--keep-within", type=DurationType(), metavar="TIME", help="Keep none older than this (2h, 14d, 3w)."
+    "--keep-within",
+    type=DurationType(),
+    metavar="TIME",
+    help="Keep only those from this time on (2h, 14d, 3w).",
 )
 grace_option = click.option(
     "--grace",
     type=DurationType(),
     metavar="TIME",
-    help="Keep what no snapshot uses for so long. [default: 1h, or the directory's setting]",
+    help="Keep unused contents for this long. [default: 1h, or the directory's setting]",
 )
 
 
@@ -98,7 +101,7 @@ def root_of(invocation: Invocation, given: str | None) -> Path:
         return root
     root = workspace.read_or_empty(session.workspace).active_root
     if root is None:
-        raise NotFoundError(f"{session.id} names no active root", hint="give the directory with --root")
+        raise NotFoundError(f"{session.id} has no active root", hint="give the directory with --root")
     return root
 
 
@@ -132,7 +135,7 @@ def say_interrupted(screen: Screen, store: Store) -> None:
         back = snapshots.command(store.root, "restore", record.safety_snapshot_id)
         on = snapshots.command(store.root, "restore", record.snapshot_id)
         screen.warn(
-            f"restoring {record.snapshot_id} was interrupted: some files are its, some are as they were "
+            f"the restore of {record.snapshot_id} was interrupted: some files are restored, others are as "
             f"before. `{back}` puts them back, `{on}` finishes it"
         )
 

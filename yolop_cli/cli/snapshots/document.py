@@ -159,12 +159,12 @@ def say_pruned(screen: Screen, done: Pruned | None) -> None:
 def show_gc(screen: Screen, plan: GcPlan, *, dry_run: bool) -> None:
     """What a collection did, or why it left its sweep for later."""
     for name in plan.unreadable:
-        screen.warn(f"{name} cannot be read whole; what it still reaches is kept")
+        screen.warn(f"{name} cannot be read completely; what it still refers to is kept")
     if plan.deferred:
-        screen.line(f"the collection is left for later: {text.clean(', '.join(plan.deferred))}")
+        screen.folded(f"garbage collection postponed: {text.clean(', '.join(plan.deferred))}", 2)
         return
     done = "would be" if dry_run else "were"
     screen.line(
         f"{text.count(plan.deleted, 'object')} ({size(plan.freed_bytes)}) {done} deleted, "
-        f"{plan.kept} in use, {plan.waiting} too young"
+        f"{plan.kept} in use, {plan.waiting} too recent"
     )

@@ -22,9 +22,9 @@ from yolop_cli.operations.snapshot import Manifest
 @click.argument("path", shell_complete=candidates.snapshot_paths)
 @root_option
 def cat(invocation: Invocation, snapshot_id: str, path: str, root: str | None) -> None:
-    """Print one file of a snapshot, byte for byte; of a link its target.
+    """Print one file of a snapshot, byte for byte, or the target of a link.
 
-    On a terminal control characters are shown as escapes.
+    On a terminal, control characters are escaped.
     """
     with store_of(invocation, root) as store:
         manifest = snapshots.find(store, snapshot_id)
@@ -49,10 +49,10 @@ def cat(invocation: Invocation, snapshot_id: str, path: str, root: str | None) -
 def extract(
     invocation: Invocation, snapshot_id: str, destination: str, wanted: tuple[str, ...], root: str | None
 ) -> None:
-    """Write the files of a snapshot below DEST, all or those at and below each PATH.
+    """Write the files of a snapshot below DEST: all, or those at and below each PATH.
 
-    Nothing that exists there is overwritten. Of modes the executable bit is kept, of directories only those
-    that hold a file.
+    Existing files are never overwritten. Only the executable bit of modes is kept, and only directories
+    that hold a file are created.
     """
     with store_of(invocation, root) as store:
         manifest = snapshots.find(store, snapshot_id)

@@ -21,7 +21,7 @@ from yolop_cli.ground.errors import UsageError
 from yolop_cli.operations import snapshot as snapshots
 from yolop_cli.operations.snapshot import Retention, Store
 
-_DRY_RUN = click.option("-n", "--dry-run", is_flag=True, help="Only show what it would do.")
+_DRY_RUN = click.option("-n", "--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 
 
 @command(snapshot, "delete", session=True, examples=["yolop-cli snapshot delete 01a22debafcc"])
@@ -31,7 +31,7 @@ _DRY_RUN = click.option("-n", "--dry-run", is_flag=True, help="Only show what it
 def delete(
     invocation: Invocation, snapshot_ids: tuple[str, ...], root: str | None, grace: float | None
 ) -> None:
-    """Delete snapshots, then collect what no other one uses."""
+    """Delete snapshots, then the contents that no other snapshot uses."""
     screen = invocation.screen
     with store_of(invocation, root) as store:
         ids = tuple(dict.fromkeys(_id(store, each) for each in snapshot_ids))
@@ -59,7 +59,7 @@ def delete(
     multiple=True,
     metavar="ID",
     shell_complete=candidates.snapshots,
-    help="Keep this one whatever the limits say.",
+    help="Keep this snapshot whatever the limits.",
 )
 @grace_option
 @_DRY_RUN
@@ -72,10 +72,10 @@ def prune(
     grace: float | None,
     dry_run: bool,
 ) -> None:
-    """Delete the snapshots beyond the limits, then collect what no other one uses.
+    """Delete the snapshots beyond the limits, then the contents that no other snapshot uses.
 
-    Both limits hold: with --keep-last 50 --keep-within 14d the newest 50 stay, as far as they are not older
-    than 14 days. Without a limit the directory's own settings hold.
+    Both limits apply: with --keep-last 50 --keep-within 14d, the newest 50 are kept unless they are older
+    than 14 days. Without a limit, the settings of the directory apply.
     """
     screen = invocation.screen
     with store_of(invocation, root) as store:
@@ -83,7 +83,7 @@ def prune(
         if limits == Retention():
             limits = snapshots.load_settings(store.root).retention
         if limits == Retention():
-            raise UsageError("there is no limit", hint="give --keep-last N, --keep-within TIME or both")
+            raise UsageError("no limit is set", hint="give --keep-last N, --keep-within TIME or both")
         protected = [_id(store, each) for each in protect]
         protected += snapshots.needed(store, invocation.places.sessions)
         done = snapshots.prune(store, limits, protect=protected, grace=_grace(store, grace), dry_run=dry_run)
@@ -106,7 +106,7 @@ def prune(
 def gc(invocation: Invocation, root: str | None, grace: float | None, dry_run: bool) -> None:
     """Delete contents that no snapshot uses, and what a crash left behind.
 
-    While another process works in the store the sweep is left for later.
+    While another process is using the store, the deletion is postponed.
     """
     screen = invocation.screen
     with store_of(invocation, root) as store:
@@ -116,11 +116,11 @@ def gc(invocation: Invocation, root: str | None, grace: float | None, dry_run: b
 
 @command(snapshot, "verify", session=True, examples=["yolop-cli snapshot verify --quick"])
 @root_option
-@click.option("--quick", is_flag=True, help="Do not read the contents: see what is missing, not what rotted.")
+@click.option("--quick", is_flag=True, help="Check only that the contents exist, without reading them.")
 def verify(invocation: Invocation, root: str | None, quick: bool) -> int:
-    """Check every snapshot against its listings, and every content against its hash.
+    """Check that every snapshot is complete and every content matches its hash.
 
-    Changes nothing. Exits 1 when something is wrong.
+    Nothing is changed. Exit 1 if something is wrong.
     """
     screen = invocation.screen
     with store_of(invocation, root) as store:
@@ -131,11 +131,11 @@ def verify(invocation: Invocation, root: str | None, quick: bool) -> int:
     def render() -> None:
         for item in found.findings:
             about = f" {text.path(item.path)}" if item.path else ""
-            screen.line(f"{item.severity}\t{item.code}{about}: {text.clean(item.message)}")
+            screen.folded(f"{item.severity} {item.code}{about}: {text.clean(item.message)}", 4)
             for each in item.snapshots:
-                screen.line(f"\tin {each}")
+                screen.line(f"    in {each}")
             if item.fix:
-                screen.line(f"\tfix: yolop-cli {item.fix}")
+                screen.command("    fix:", f"yolop-cli {item.fix}")
         screen.line(
             f"{text.count(found.snapshots, 'snapshot')}, {text.count(found.objects, 'object')}, "
             f"{document.size(found.bytes_read)} read: {'ok' if found.ok else 'damaged'}"
@@ -147,12 +147,12 @@ def verify(invocation: Invocation, root: str | None, quick: bool) -> int:
 
 @command(snapshot, "repair", session=True, examples=["yolop-cli snapshot repair --apply"])
 @root_option
-@click.option("--apply", is_flag=True, help="Carry the plan out.")
+@click.option("--apply", is_flag=True, help="Carry out the plan.")
 def repair(invocation: Invocation, root: str | None, apply: bool) -> int:
-    """Mend the store from the files that are still in the directory.
+    """Repair the store from the files that are still in the directory.
 
-    Damaged packs are kept in damaged/. Without --apply only the plan is shown, and the exit status is 1
-    when there is something to do. Also 1 when something stays damaged.
+    Damaged packs are kept in damaged/. Without --apply, only show the plan. Exit 1 if there is something to
+    do, or if something remains damaged.
     """
     screen = invocation.screen
     with store_of(invocation, root) as store:
@@ -160,23 +160,23 @@ def repair(invocation: Invocation, root: str | None, apply: bool) -> int:
 
     def render() -> None:
         for item in plan.lost:
-            cure = f"from {text.path(item.source)}" if item.source is not None else "cannot be found again"
+            cure = f"from {text.path(item.source)}" if item.source is not None else "cannot be recovered"
             screen.line(f"{text.path(item.path or b'')}\t{item.object[:12]}\t{cure}")
         for name in plan.aside:
             screen.line(f"set aside\t{name.decode()}")
         for path in plan.modes:
-            screen.line(f"close to others\t{text.path(path)}")
+            screen.line(f"make private\t{text.path(path)}")
         if plan.config:
-            screen.line("write again\tconfig.json")
+            screen.line("rewrite\tconfig.json")
         for each in plan.incomplete:
-            screen.line(f"stays incomplete\t{each}")
+            screen.line(f"remains incomplete\t{each}")
         for words in plan.by_hand:
-            screen.line(f"cannot be mended here\t{text.clean(words)}")
+            screen.line(f"cannot be repaired here\t{text.clean(words)}")
         if not plan.is_needed:
             left = plan.incomplete or plan.by_hand
-            screen.line("nothing more can be mended from the files" if left else "nothing to do")
+            screen.line("nothing more can be repaired from the files" if left else "nothing to do")
         elif not apply:
-            screen.line("nothing was changed; --apply carries this out")
+            screen.line("nothing was changed; use --apply to carry this out")
 
     screen.result(document.repaired(plan, applied=apply), render)
     return 1 if (plan.is_needed and not apply) or plan.incomplete or plan.by_hand else 0
@@ -190,7 +190,7 @@ def repair(invocation: Invocation, root: str | None, apply: bool) -> int:
     metavar="DIR",
     shell_complete=candidates.directories,
     required=True,
-    help="The directory that gets it.",
+    help="Copy into the store of this directory.",
 )
 @root_option
 @_DRY_RUN
@@ -212,7 +212,7 @@ def copy(invocation: Invocation, snapshot_id: str, target_root: str, root: str |
     def render() -> None:
         verb = "would be copied" if dry_run else "copied"
         if done.already_there:
-            screen.line(f"{one.id} is there already")
+            screen.line(f"{one.id} is already there")
         else:
             amount = f"{text.count(done.objects, 'object')}, {document.size(done.stored_bytes)}"
             screen.line(f"{one.id} {verb}: {amount}")

@@ -21,7 +21,7 @@ from yolop_cli.timeline.fields import is_timestamp
 from yolop_cli.timeline.findings import Finding, unreadable
 
 MOST_FINDINGS = 1000
-_PASSED_OVER = "readers pass over the line; the event is lost to them"
+_PASSED_OVER = "readers skip the line; the event is lost to them"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class _Walk:
             self.add("event-malformed", _why(line, value), line, None)
             return
         if value.get("session_id", self.session_id) != self.session_id:
-            self.add("foreign-events", "an event of another session; readers pass over it", line, kind[:60])
+            self.add("foreign-events", "an event of another session; readers skip it", line, kind[:60])
             return
         self.events += 1
         self._form(line, value, kind)

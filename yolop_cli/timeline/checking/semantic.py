@@ -20,10 +20,10 @@ from yolop_cli.timeline.log_facts import LogFacts
 from yolop_cli.timeline.records import CheckpointCreated, HeadMoved, Snapshot, TurnCompleted, type_name
 
 _REPAIR = "yolop-cli timeline repair"
-_MAKES = f"{_REPAIR} makes it again from what is left of it, or sets aside what names it"
+_MAKES = f"{_REPAIR} recreates it from what is left of it, or sets aside what names it"
 _REDO = "redo"
 _ROOTS = f"{_REPAIR} puts the parent first, or takes the head at that moment when the parent begins later"
-_REBUILD = f"{_REPAIR} --strategy rebuild makes its records again"
+_REBUILD = f"{_REPAIR} --strategy rebuild recreates its records"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Walk:
         if start is not None and start != record.event_start:
             self._add(
                 "id-differs",
-                f"the id {record.id} speaks of event {start}, the record of {record.event_start}",
+                f"the id {record.id} encodes event {start}, its record says {record.event_start}",
                 entry,
             )
         if self.highest_start is not None and record.event_start < self.highest_start[0]:
@@ -190,7 +190,7 @@ class _Walk:
                 step = state.nodes[step].checkpoint.parent
             if step is not None and step in path:
                 message = f"{step} is its own ancestor"
-                fix = f"{_REPAIR} takes the head at that moment for its parent"
+                fix = f"{_REPAIR} uses the head at that moment as its parent"
                 self._add("parent-cycle", message, self.created[step], fix)
             sound.update(path)
 
@@ -318,12 +318,10 @@ def check_repository(
             message = (
                 f"no record names {name}, files as they were before a restore: a move of the head is lost"
             )
-            fix = (
-                f"`git ls-tree -r {reference}` lists them; {_REPAIR} --head ID moves a head that stands wrong"
-            )
+            fix = f"`git ls-tree -r {reference}` lists them; {_REPAIR} --head ID moves a head that is wrong"
             yield Finding("recovery-without-record", f"{message}, or a preview was killed", fix=fix)
         else:
-            fix = f"{_REPAIR} --strategy rebuild makes its record again"
+            fix = f"{_REPAIR} --strategy rebuild recreates its record"
             yield Finding("ref-without-record", f"no record names the ref {name}", fix=fix)
 
 

@@ -134,7 +134,7 @@ class _State:
     def result(self) -> Checked:
         for index, records in self.before:
             finding, follow = self.findings[index], self.records - records
-            words = f"; {_plural(follow, 'whole record')} after this point" if follow else ""
+            words = f"; {_plural(follow, 'intact record')} after this point" if follow else ""
             self.findings[index] = replace(finding, message=finding.message + words)
         self._file_wide()
         self.findings.sort(key=lambda finding: (finding.line or 0, finding.offset or 0))
@@ -149,7 +149,7 @@ class _State:
         damaged = dict(spelling.damaged_keys(parsed))
         for wrong, right in damaged.items():
             message = f"the field {right!r} is missing and there is one named {wrong!r}"
-            fix = f"{_REPAIR} mends the name"
+            fix = f"{_REPAIR} corrects the name"
             self.findings.append(Finding("damaged-key", message, line.number, offset, _name(parsed), fix))
         unknown = [name for name in parsed.unlisted if name not in damaged]
         if unknown:
@@ -166,9 +166,7 @@ class _State:
                 f"{_REPAIR} translates them",
             )
         if self.crlf is not None:
-            self._once(
-                "crlf", self.crlf, "a carriage return before the line feed", f"{_REPAIR} takes them out"
-            )
+            self._once("crlf", self.crlf, "a carriage return before the line feed", f"{_REPAIR} removes them")
         if self.last_readable is not None and not self.last_readable.line.terminated:
             line, parsed = self.last_readable.line, self.last_readable.parsed
             message = "the last record is whole, but its line feed is missing"
@@ -215,13 +213,13 @@ def _whole(block: Block, piece: Piece, before: Piece | None) -> Iterator[Finding
         code = "interleaved-record" if inside else "split-record"
         other = "another writer's record" if any(one.parsed for one in inside) else "something else"
         message = (
-            f"{other} stands in the middle of this one"
+            f"{other} in the middle of this one"
             if inside
             else f"one record is spread over {_plural(len(piece.spans), 'line')}"
         )
         yield _finding(code, message, piece, kind, "joins its parts")
     elif before is not None and before.kind == "record":
-        message = "another whole record stands before this one on the same line"
+        message = "another whole record comes before this one on the same line"
         yield _finding("several-records", message, piece, kind, "gives each its own line")
 
 
@@ -230,9 +228,9 @@ def _broken(piece: Piece, before: Piece | None, after: Piece | None) -> Finding:
     match piece.kind:
         case "nul":
             count = _plural(len(piece.data), "NUL byte")
-            return _finding("nul-bytes", count, piece, None, "takes them out and keeps what follows")
+            return _finding("nul-bytes", count, piece, None, "removes them and keeps what follows")
         case "bom":
-            return _finding("byte-order-mark", "a byte-order mark", piece, None, "takes it out")
+            return _finding("byte-order-mark", "a byte-order mark", piece, None, "removes it")
         case "blank":
             message = f"blanks that are not ASCII white space, {size}"
             return _finding("foreign-blank", message, piece, None, _ASIDE)
@@ -273,8 +271,8 @@ def _text(piece: Piece, size: str, before: Piece | None) -> Finding:
             "trailing-garbage", f"more after a whole record on its line, {size}", piece, None, _ASIDE
         )
     if fault is not None and fault.code not in ("syntax", "trailing", "bom"):
-        return _finding("not-a-record", f"JSON, but no record: {fault.message}", piece, None, _ASIDE)
-    return _finding("foreign-text", f"no part of any record, {size}", piece, None, _ASIDE)
+        return _finding("not-a-record", f"JSON, but not a record: {fault.message}", piece, None, _ASIDE)
+    return _finding("foreign-text", f"not part of any record, {size}", piece, None, _ASIDE)
 
 
 def _refused(piece: Piece) -> Finding:

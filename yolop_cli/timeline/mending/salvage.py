@@ -25,7 +25,7 @@ from yolop_cli.timeline.records import (
     type_name,
 )
 
-_MENDED = "the name of its field {!r} is mended; one letter of it was damaged"
+_MENDED = "the name of its field {!r} is corrected; one letter of it was damaged"
 _NOISE = ("nul", "bom", "blank", "text")
 _TYPES_BY_FIELD = (
     ("turn_completed", rb'"(?:checkpoint_id|event_end|success|completed_at)"'),
@@ -102,7 +102,7 @@ def _readable(found: Salvaged, item: Readable) -> None:
     if data.endswith(b"\r"):
         data = data.rstrip(b"\r")
         found.steps.append(
-            Step("trim", "the carriage return at its end is taken out", line.number, line.offset, kind)
+            Step("trim", "the carriage return at its end is removed", line.number, line.offset, kind)
         )
     if not line.terminated:
         found.steps.append(Step("close", "its line feed is added", line.number, line.offset, kind))
@@ -159,7 +159,7 @@ def _how_kept(block: Block, piece: Piece) -> Iterable[Step]:
     elif any(other.kind not in _NOISE for other in neighbours):
         yield _step("split", "it gets a line of its own", piece, kind)
     elif neighbours:
-        yield _step("trim", "what stands beside it on its line is taken out", piece, kind)
+        yield _step("trim", "what is beside it on its line is removed", piece, kind)
 
 
 def _set_aside(found: Salvaged, piece: Piece, following: Piece | None, *, ended: bool) -> None:
@@ -183,7 +183,7 @@ def _why_aside(piece: Piece, torn: bool) -> str:
         case "bom":
             return "a byte-order mark"
         case "blank" | "text":
-            return f"{size} that are no part of a record"
+            return f"{size} that are not part of a record"
         case "fragment" if torn:
             return f"half a record ({size}); another begins right after it"
         case "fragment":
@@ -226,7 +226,7 @@ class _Seen:
     def objection(self, record: Record) -> str | None:
         """Why the next record is to be left out; None when it is kept."""
         if record == self.previous or self._is_created(record):
-            return "the same record was written before; once is enough"
+            return "the same record was already written before"
         match record:
             case CheckpointCreated():
                 self.second = record.id if record.id in self.created else None

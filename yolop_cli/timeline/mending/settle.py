@@ -184,7 +184,9 @@ class _Walk:
     def _set_aside(self, chunk: Chunk, target: str) -> None:
         """Leave out a record that makes the head a checkpoint that is nowhere."""
         kind = type_name(chunk.record) if chunk.record is not None else None
-        message = f"nothing else knows {target}, and the event log ends before it: the head cannot be there"
+        message = (
+            f"nothing else refers to {target}, and the event log ends before it: the head cannot be there"
+        )
         self.rejected.append(chunk.data.removesuffix(b"\n"))
         self.steps.append(Step("aside", message, chunk.line, None, kind))
         self.doubt = True
@@ -196,7 +198,7 @@ class _Walk:
         if parent is None or (self._is_or_can_be_made(parent) and not is_later):
             return chunk
         head = self.folding.state.head
-        why = "is nowhere"
+        why = "does not exist"
         if is_later:
             why = "is its own descendant" if self._is_its_own_ancestor(record) else "begins later"
         message = f"its parent is {head or 'nothing'}, the head when it began; {parent} {why}"
@@ -218,7 +220,7 @@ class _Walk:
         redo, head = record.redo_head, self.folding.state.head
         if redo is None or self._is_or_can_be_made(redo):
             return chunk
-        message = f"redo goes to {head or 'the start'}, where the head was; {redo} is nowhere"
+        message = f"redo goes to {head or 'the start'}, where the head was; {redo} does not exist"
         return self._corrected(chunk, "redo_head", head, message)
 
     def _corrected(self, chunk: Chunk, key: str, value: str | None, message: str) -> Chunk:
