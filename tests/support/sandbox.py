@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,7 +154,9 @@ class Sandbox:
     def _as_made(self) -> bool:
         """Whether git would make the repository that the template holds: nothing was set otherwise."""
         return (
-            self.repo == self.root / "repo"
+            re.fullmatch(r"[\w./-]+", str(self.root), re.ASCII) is not None
+            and os.path.realpath(self.tmp) == str(self.root / "tmp")
+            and self.repo == self.root / "repo"
             and not self.repo.exists()
             and self.env == self._environment()
             and (self.home / ".gitconfig").read_text() == GITCONFIG
