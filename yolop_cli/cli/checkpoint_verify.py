@@ -8,7 +8,7 @@ from yolop_cli.cli import text
 from yolop_cli.cli.screen import Screen
 from yolop_cli.ground import paths
 from yolop_cli.operations.inspect import Inspection
-from yolop_cli.operations.verify import Verdict, verify
+from yolop_cli.operations.verify_checkpoint import Verdict, verify
 
 
 def report(screen: Screen, inspection: Inspection, wanted: list[str]) -> int:

@@ -3,7 +3,7 @@
 Order: read-only directories opened; what goes is removed, children before parents; what comes is put in
 place, parents before children; modes of directories last, the deepest first; every changed directory
 synced; then each path is looked at again. Each path has its old content or its new one at any instant,
-never a part of either.
+never a part of either. ``trees.tree_restore`` says why it is another piece of code.
 """
 
 from __future__ import annotations

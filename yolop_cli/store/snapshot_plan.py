@@ -2,6 +2,9 @@
 
 The plan is made before anything changes, so that a dry run reports exactly what the restore then does, and
 refuses exactly what it refuses.
+
+Different in kind from ``trees.tree_plan``: directories and all mode bits count here, a path is left alone for
+an exclude pattern or a skip of the snapshot, and no ignore rule and no git has a say.
 """
 
 from __future__ import annotations

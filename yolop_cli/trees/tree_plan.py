@@ -3,6 +3,9 @@
 Rules of the contract ("Preview", "Ignore rules move with the files"): every path that would change is
 held by the recovery tree, also one that today's rules ignore; a path that the target's rules ignore is
 not deleted; what the recovery tree cannot hold stops the restore before it starts.
+
+Different in kind from ``store.snapshot_plan``: here git compares two trees and the ignore rules decide what
+stays; there a walk of the directory is compared with listings, and excludes and exact modes decide.
 """
 
 from __future__ import annotations

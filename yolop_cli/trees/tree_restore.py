@@ -3,6 +3,10 @@
 Nothing is followed and nothing leaves the root: every path is reached through directory descriptors
 opened with ``O_NOFOLLOW``. A file is replaced by a rename, so at any instant it holds its old bytes or
 its new ones. Right before each path is touched it is compared with what the plan was made for.
+
+Different in kind from ``store.place``: content comes from git's objects, a mode is one executable bit, and
+directories come and go with their files. The store places directories and exact modes, and opens what is
+read-only on the way.
 """
 
 from __future__ import annotations
