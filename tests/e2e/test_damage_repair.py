@@ -75,7 +75,10 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(box: Sandbox) -
         assert any(one.read_bytes() == original for one in box.session.glob("*.bak-*"))
 
 
-@pytest.mark.parametrize("delay", [0.1, 0.16, 0.2, 0.24, 0.28, 0.32, 0.4, 0.6])
+@pytest.mark.parametrize(
+    "delay",
+    [0.4, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (0.2, 0.3, 0.34, 0.5, 0.6, 0.8))],
+)
 def test_killed_after_any_time_the_file_is_the_old_or_the_new_one(box: Sandbox, delay: float) -> None:
     lines = healthy(2000, snapshots=False)
     original = data([*lines[:9], b"\0" * 64, *lines[9:]])
