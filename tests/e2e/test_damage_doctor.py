@@ -83,7 +83,7 @@ class TestDoctor:
         found = session_of(ready, "--fix", code=1)["findings"]
         told = [one for one in found if "dangling" in one["message"]]
         assert {one["code"] for one in told} == {"unreadable-file"}
-        assert len(told) == 1 and "bring back" in told[0]["fix"]
+        assert len(told) == 1 and "restore its target" in told[0]["fix"]
         if not name.startswith("compaction"):
             report = ready.cli("timeline", "validate", "--json", code=1, watch=False).json
             assert "unreadable-file" in codes(report["sessions"][0])

@@ -87,6 +87,7 @@ def test_the_examples_work(played: tuple[Sandbox, str], words: str) -> None:
         script = f"set -e; {before} >/dev/null; set +e; {example}"
         script = script.replace(TOKEN, '"$token"').replace(f"-s {PREFIX}", f"-s {prefix}")
         if SNAPSHOT in script:
+            assert run(box, before).returncode == 0
             made = json.loads(run(box, "yolop-cli snapshot list --json").stdout)["snapshots"]
             script = script.replace(SNAPSHOT, made[-1]["id"].removeprefix("snap_"))
         ran = run(box, f"set -o pipefail; {script}")

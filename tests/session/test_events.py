@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import program
@@ -78,6 +78,7 @@ def read(data: bytes, limit: int, chunk: int = 1 << 18) -> list[Whole | Long]:
         longline._CHUNK = before
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(layouts(), max_size=3), st.integers(0, 40), st.sampled_from([1, 2, 7, 64]), st.booleans())
 def test_members_of_long_lines_are_those_of_the_standard_reader(
     documents: list[bytes], limit: int, chunk: int, ended: bool

@@ -42,7 +42,8 @@ def demo(invocation: Invocation, directory: str | None) -> None:
         screen.line("  yolop-cli session show")
         screen.line("  yolop-cli checkpoint list")
         screen.line("  yolop-cli undo")
-        screen.folded(f"Everything is in {text.path(done.root)}; remove that directory when you are done.", 2)
+        screen.record(f"Everything is in {text.path(done.root)}", 2)
+        screen.line("Remove that directory when you are done.")
 
     value = {
         "root": paths.to_json(done.root),
