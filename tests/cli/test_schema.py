@@ -51,7 +51,7 @@ def test_show_of_an_unknown_name_is_not_found(capfd: pytest.CaptureFixture[str])
 
 def test_a_sound_file_is_said_to_be_sound(timeline: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "validate", str(timeline)]) == 0
-    assert capfd.readouterr() == ("2 documents, as timeline-record says\n", "")
+    assert capfd.readouterr() == ("2 documents, valid: timeline-record\n", "")
 
 
 def test_findings_name_file_line_and_rule(timeline: Path, capfd: pytest.CaptureFixture[str]) -> None:

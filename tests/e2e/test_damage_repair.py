@@ -311,7 +311,7 @@ class TestALostJournal:
         plan = undone.cli("timeline", "repair", "--json", code=1).json
         assert plan["rebuildable"] == 2
         shown = undone.cli("timeline", "repair", code=1).text
-        assert "tell of 2 turns" in shown and "--strategy rebuild" in shown
+        assert "show 2 turns" in shown and "--strategy rebuild" in shown
         # The snapshot from before the restore tells that the head was moved, and no longer where to.
         rebuilt = undone.cli("timeline", "repair", "--strategy", "rebuild", "--json", code=1).json
         second, first_id = (one for one in rebuilt["heads"] if one != "none")
@@ -329,7 +329,7 @@ class TestALostJournal:
         assert "1 prompt in the log" in found["prompt-without-turn"]["message"]
         assert "--strategy rebuild" in found["prompt-without-turn"]["fix"]
         undone.cli("timeline", "validate", "--strict", code=1)
-        assert "tell of 1 turn" in undone.cli("timeline", "repair").text
+        assert "show 1 turn " in undone.cli("timeline", "repair").text
 
     def test_a_log_without_a_journal_is_a_session_older_than_checkpoints(self, ready: Sandbox) -> None:
         ready.agent.ask("hello")

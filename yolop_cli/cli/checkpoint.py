@@ -267,7 +267,7 @@ def delete(invocation: Invocation, checkpoint_id: str) -> None:
     screen = invocation.screen
     value = {"session_id": session.id, "checkpoint": one.to_json(), "deleted_reference": reference}
     said = f"deleted {reference}" if reference else f"{checkpoint_id} had no snapshot"
-    screen.result(value, lambda: screen.folded(said, 2))
+    screen.result(value, lambda: screen.record(said, 2))
 
 
 def _inspection(invocation: Invocation) -> Inspection:
@@ -289,7 +289,7 @@ def _show_result(invocation: Invocation, one: CheckpointView, said: str) -> None
     value = {"session_id": invocation.session().id, "checkpoint": one.to_json()}
     kept = one.workspace.reference or one.workspace.snapshot_id
     files = f", files in {kept}" if one.workspace.available else ""
-    invocation.screen.result(value, lambda: invocation.screen.folded(f"{said}{files}", 2))
+    invocation.screen.result(value, lambda: invocation.screen.record(f"{said}{files}", 2))
 
 
 def _show_comparison(

@@ -281,7 +281,7 @@ def _say_files(invocation: Invocation, prepared: Preview) -> None:
 
 def _show_kept(invocation: Invocation, kept: tuple[Kept, ...]) -> None:
     for one in kept:
-        invocation.screen.folded(f"  = {text.path(one.path)} is left alone: {one.why}", 4)
+        invocation.screen.record(f"  = {text.path(one.path)} is left alone: {one.why}", 4)
 
 
 def _show_applied(
@@ -303,7 +303,7 @@ def _show_applied(
             screen.line(f"files: {restored} restored, {deleted} deleted")
             _show_kept(invocation, done.kept)
         if done.recovery is not None and waiting.kind == "redo":
-            screen.folded(f"what the redo replaced is kept in {applying.name_of(done.recovery)}", 2)
+            screen.record(f"what the redo replaced is kept in {applying.name_of(done.recovery)}", 2)
         if waiting.kind == "rewind":
             screen.note("`yolop-cli redo` takes this back, until the next turn begins")
         if waiting.prompt is not None and waiting.moves_conversation:

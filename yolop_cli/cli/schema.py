@@ -86,7 +86,7 @@ def validate(invocation: Invocation, name: str | None, file: Path) -> int:
     def render() -> None:
         for finding in report.findings:
             where = text.path(file) if finding.line is None else f"{text.path(file)}:{finding.line}"
-            invocation.screen.folded(text.clean(f"{where}: {finding.path}: {finding.message}"), 2)
+            invocation.screen.record(text.clean(f"{where}: {finding.path}: {finding.message}"), 2)
         if not report.findings:
             invocation.screen.line(f"{text.count(report.documents, 'document')}, valid: {chosen}")
 

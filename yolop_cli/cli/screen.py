@@ -79,6 +79,13 @@ class Screen:
         for each in self._lines(words, indent):
             self.line(each, **style)
 
+    def record(self, words: str, indent: int, **style: Any) -> None:
+        """One fact a line where a script reads it; folded on a terminal."""
+        if self.terminal:
+            self.folded(words, indent, **style)
+        else:
+            self.line(words, **style)
+
     def command(self, label: str, words: str) -> None:
         """A command to be typed, folded as a shell takes it on a terminal that is too narrow for it."""
         if text.columns(f"{label} {words}") <= self.width:

@@ -84,23 +84,23 @@ def _value(found: Deletion, deleted: bool) -> dict[str, Any]:
 def _show(screen: Screen, found: Deletion, deleted: bool) -> None:
     verb = "deleted" if deleted else "would delete"
     what = f"{text.count(found.files, 'file')}, {text.size(found.size)}"
-    screen.folded(f"{verb} {text.path(found.session.path)} ({what})", 2)
+    screen.record(f"{verb} {text.path(found.session.path)} ({what})", 2)
     for _, refs in found.refs:
         for name in sorted(refs):
-            screen.folded(f"{verb} {text.clean(name)}", 2)
+            screen.record(f"{verb} {text.clean(name)}", 2)
     for share in found.shares:
         for each in share.own:
-            screen.folded(f"{verb} {text.clean(each)} in {text.path(share.root)}", 2)
+            screen.record(f"{verb} {text.clean(each)} in {text.path(share.root)}", 2)
         for each, why in share.kept:
-            screen.folded(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}", 2)
+            screen.record(f"left alone: {text.clean(each)} in {text.path(share.root)}: {text.clean(why)}", 2)
     for path in found.also_in:
-        screen.folded(
+        screen.record(
             f"left alone: its refs and snapshots, since {found.session.id} is also in {text.path(path)}", 2
         )
     for path in found.missing:
-        screen.folded(f"left alone: refs in {text.path(path)}, which is missing", 2)
+        screen.record(f"left alone: refs in {text.path(path)}, which is missing", 2)
     if found.worktree:
-        screen.folded(f"left alone: the worktree {text.path(found.worktree)}", 2)
+        screen.record(f"left alone: the worktree {text.path(found.worktree)}", 2)
     if not deleted:
         screen.line(f"token {found.token}")
         screen.command(

@@ -50,7 +50,7 @@ def write_files(
         "files": [paths.to_json(path) for path in written],
     }
     screen.result(
-        value, lambda: screen.folded(f"{text.count(len(written), 'file')} in {text.path(target)}", 2)
+        value, lambda: screen.record(f"{text.count(len(written), 'file')} in {text.path(target)}", 2)
     )
 
 

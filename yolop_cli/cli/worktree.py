@@ -221,12 +221,12 @@ def _show_report(screen: Screen, report: Report) -> None:
     for removal in report.removed:
         refs = f" and {text.count(len(removal.refs), 'ref')}" if removal.refs else ""
         gone = " (already gone, only registered)" if removal.facts.missing else ""
-        screen.folded(
+        screen.record(
             f"{'would remove' if report.dry_run else 'removed'} {text.path(removal.facts.path)}{refs}{gone}",
             2,
         )
         for reason in unsaved(removal.facts):
-            screen.folded(f"  although {text.clean(reason.words)}", 4)
+            screen.record(f"  although {text.clean(reason.words)}", 4)
         if removal.staying:
             count = len(removal.staying)
             stay = f"{text.count(count, 'ref')} with its files {'stays' if count == 1 else 'stay'}"
@@ -234,9 +234,9 @@ def _show_report(screen: Screen, report: Report) -> None:
     if report.dry_run and any(not removal.facts.missing for removal in report.removed):
         screen.line("ignored files in a worktree are removed with it")
     for ref in report.refs:
-        screen.folded(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}", 2)
+        screen.record(f"{'would detach' if report.dry_run else 'detached'} {text.clean(ref)}", 2)
     for kept in report.kept:
-        screen.folded(f"kept {text.path(kept.path)}: {text.clean(kept.why)}", 2)
+        screen.record(f"kept {text.path(kept.path)}: {text.clean(kept.why)}", 2)
     _show_errors(screen, report.errors)
     if not (report.removed or report.refs):
         screen.line("nothing to remove" if report.dry_run else "nothing removed")
@@ -244,4 +244,4 @@ def _show_report(screen: Screen, report: Report) -> None:
 
 def _show_errors(screen: Screen, troubles: tuple[Trouble, ...]) -> None:
     for trouble in troubles:
-        screen.folded(f"error {text.path(trouble.path)}: {text.clean(trouble.message)}", 2, fg="red")
+        screen.record(f"error {text.path(trouble.path)}: {text.clean(trouble.message)}", 2, fg="red")
