@@ -16,6 +16,16 @@ from tests.support.sandbox import Sandbox
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """How many workers ``-n auto`` starts: one more than there are processors.
+
+    A test waits for the disk a good part of its time, since what the program writes it also syncs.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) + 1
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def behind_the_wall(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the homes that lead nowhere are."""

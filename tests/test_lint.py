@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,10 +26,11 @@ HOMES = {
 }
 
 
-def imports(source: str) -> set[str]:
+@functools.cache
+def imports(module: Path) -> set[str]:
     """The top-level names that a module imports, wherever it does."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -37,11 +40,7 @@ def imports(source: str) -> set[str]:
 
 @pytest.mark.parametrize("name", HOMES)
 def test_module_is_imported_in_its_home_only(name: str) -> None:
-    users = [
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if name in imports(path.read_text())
-    ]
+    users = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if name in imports(path)]
     strangers = [user for user in users if not any(user.startswith(home) for home in HOMES[name])]
     assert strangers == []
     assert bool(users) == bool(HOMES[name])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import inprocess, launching, program
+from tests.support import inprocess, launching, program, unprivileged
 from tests.support.sandbox import Sandbox
 from yolop_cli.ground.git import Git, Where
 
@@ -77,6 +77,21 @@ def test_nothing_of_a_run_is_left(box: Sandbox, monkeypatch: pytest.MonkeyPatch)
     before = state()
     assert inprocess.run(["a", "b"], box.environment(), box.root, None, 30) == (300 & 0xFF, b"bytes\xff", b"")
     assert state() == before
+
+
+def test_the_fork_without_privileges_has_those_that_setpriv_leaves(box: Sandbox) -> None:
+    def shown() -> None:
+        unprivileged.drop()
+        os.execvp("grep", ["grep", "^Cap", "/proc/self/status"])
+
+    there = program.run(
+        [],
+        env=box.environment(),
+        cwd=box.root,
+        prefix=[*program.UNPRIVILEGED, *("bash", "-c", "grep ^Cap /proc/self/status")],
+        process=True,
+    )
+    assert inprocess.forked(shown, [], box.environment(), box.root, None, 30) == (0, there.out, b"")
 
 
 def test_what_a_run_leaves_open_is_named(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,10 @@ def create_all(box: Sandbox, processes: int, rounds: int) -> list[Ran]:
     return ran
 
 
-def test_case_56_parallel_captures(ready: Sandbox) -> None:
+@pytest.mark.parametrize("rounds", [2, pytest.param(8, marks=pytest.mark.exhaustive)])
+def test_case_56_parallel_captures(ready: Sandbox, rounds: int) -> None:
     before = ready.gitstates(["--yes"])
-    ran = create_all(ready, processes=4, rounds=4)
+    ran = create_all(ready, processes=4, rounds=rounds)
     for run in ran:
         program.check(run, (0, 6))
     made = [run.json["checkpoint"]["id"] for run in ran if run.code == 0]

@@ -172,7 +172,7 @@ def test_a_limit_of_the_process_is_not_called_damage(plain: Plain) -> None:
 
 
 def pasted(box: Sandbox, words: str, code: int = 0) -> bytes:
-    """What a shell somewhere else does with the first command in ``words``, quoted or on a line of its own."""
+    """What a shell somewhere else does with the first command in ``words``, quoted or on its own line."""
     found = re.search(r"`yolop-cli ([^`]*)`", words) or re.search(r"^ +yolop-cli (.*)$", words, re.M)
     assert found is not None, words
     line = f"{shlex.quote(program.PROGRAM)} {found[1]}"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from tests.support import program
 from tests.support.program import PROGRAM
 from tests.support.sandbox import Sandbox
 from tests.support.tools import need
@@ -18,13 +22,13 @@ from yolop_cli.cli.main import root
 
 # What has to be there before the examples of a command, and stand-ins for what nobody can know.
 BEFORE = {
-    "rewind": "token=$(yolop-cli rewind preview cp_5_3 | sed -n 's/^token //p')",
-    "rewind apply": "token=$(yolop-cli rewind preview cp_5_3 | sed -n 's/^token //p')",
-    "session delete": "token=$(yolop-cli session delete | sed -n 's/^token //p')",
-    "checkpoint complete": 'yolop-cli checkpoint create --prompt "Go on"',
-    "redo": "yolop-cli undo --yes",
-    "snapshot": "yolop-cli snapshot create",
-}  # fmt: skip
+    "rewind": "rewind preview cp_5_3",
+    "rewind apply": "rewind preview cp_5_3",
+    "session delete": "session delete",
+    "checkpoint complete": 'checkpoint create --prompt "Go on"',
+    "redo": "undo --yes",
+    "snapshot": "snapshot create",
+}
 TOKEN, PREFIX, SNAPSHOT = "5f0c1d2e3a4b5c6d", "01a2", "01a22debafcc"
 
 
@@ -60,17 +64,27 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sandbox, str]:
     box.env["PATH"] = f"{Path(PROGRAM).parent}:{box.env['PATH']}"
     box.env["YOLOP_DATA_DIR"] = str(box.home / "demo/data")
     box.env["YOLOP_SESSION"] = made["session"]
-    assert run(box, "yolop-cli snapshot create --root ~/site").returncode == 0
+    run(box, "yolop-cli snapshot create --root ~/site")
     shutil.copytree(box.home, box.root / "untouched", symlinks=True)
     return box, str(made["session"])
 
 
-def run(box: Sandbox, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in the demo's worktree."""
-    return subprocess.run(
-        ["bash", "-c", script], cwd=box.home / "demo/worktree", env=box.environment(),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+def run(box: Sandbox, line: str, **env: str) -> str:
+    """What a command line prints in the demo's worktree. A shell runs those that ask one for something."""
+    where: dict[str, Any] = {"env": box.environment(env), "cwd": box.home / "demo/worktree"}
+    if re.search(r"[|$;&<>`(]", line):
+        command = ("bash", "-c", "set -o pipefail; " + line)
+        ran = subprocess.run(command, **where, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        code, out, err = ran.returncode, ran.stdout, ran.stderr
+    else:
+        first, *words = shlex.split(line)
+        assert first == "yolop-cli"
+        words = [re.sub("^~(?=/|$)", lambda _: str(box.home), word) for word in words]
+        done = program.run(words, **where, timeout=120)
+        code, out, err = done.code, done.out, done.err
+    assert code == 0, f"{line}\n{out!r}\n{err!r}"
+    assert b"Traceback" not in err
+    return out.decode()
 
 
 @pytest.mark.parametrize("words", EXAMPLES)
@@ -83,13 +97,11 @@ def test_the_examples_work(played: tuple[Sandbox, str], words: str) -> None:
             need("jq")
         shutil.rmtree(box.home)
         shutil.copytree(box.root / "untouched", box.home, symlinks=True)
-        before = BEFORE.get("snapshot" if words.startswith("snapshot ") else words, ":")
-        script = f"set -e; {before} >/dev/null; set +e; {example}"
-        script = script.replace(TOKEN, '"$token"').replace(f"-s {PREFIX}", f"-s {prefix}")
-        if SNAPSHOT in script:
-            assert run(box, before).returncode == 0
-            made = json.loads(run(box, "yolop-cli snapshot list --json").stdout)["snapshots"]
-            script = script.replace(SNAPSHOT, made[-1]["id"].removeprefix("snap_"))
-        ran = run(box, f"set -o pipefail; {script}")
-        assert ran.returncode == 0, f"{script}\n{ran.stdout}\n{ran.stderr}"
-        assert "Traceback" not in ran.stderr
+        token = ""
+        if before := BEFORE.get("snapshot" if words.startswith("snapshot ") else words):
+            token = "".join(re.findall(r"(?m)^token (\S+)", run(box, f"yolop-cli {before}")))
+        line = example.replace(TOKEN, '"$token"').replace(f"-s {PREFIX}", f"-s {prefix}")
+        if SNAPSHOT in line:
+            made = json.loads(run(box, "yolop-cli snapshot list --json"))["snapshots"]
+            line = line.replace(SNAPSHOT, made[-1]["id"].removeprefix("snap_"))
+        run(box, line, token=token)

@@ -77,7 +77,7 @@ def forked(
     with _files(stdin) as (given, out, err):
         child = os.fork()
         if child == 0:
-            _become(entry, arguments, env, cwd, (given, out, err))
+            become(entry, arguments, env, cwd, (given, out, err))
         try:
             with _limit(timeout):
                 _, status = os.waitpid(child, 0)
@@ -88,14 +88,14 @@ def forked(
         return os.waitstatus_to_exitcode(status), _content(out), _content(err)
 
 
-def _become(
+def become(
     entry: Callable[[], None],
     arguments: Sequence[str | bytes],
     env: Mapping[str, str],
     cwd: Path,
     streams: tuple[int, int, int],
 ) -> NoReturn:
-    """In the child: run, and end without a word of the test run's own."""
+    """In a forked child: run on these descriptors, and end without a word of the test run's own."""
     status = 1
     try:
         with _isolated(env, cwd), _streams(*streams), launching.through_sh():

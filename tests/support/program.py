@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.support import inprocess, moments, outputs
+from tests.support import inprocess, moments, outputs, unprivileged
 
 PROGRAM = str(Path(sysconfig.get_path("scripts")) / "yolop-cli")
 MOMENTS = (sys.executable, "-m", "tests.support.moments")
@@ -25,6 +25,8 @@ UNPRIVILEGED = (
     "--bounding-set=-dac_override,-dac_read_search",
     "--inh-caps=-dac_override,-dac_read_search",
 )
+# What runs in a fork of this process: the same as behind the prefix, without an interpreter to be started.
+_FORKED = {MOMENTS: moments.main, UNPRIVILEGED: unprivileged.main}
 CODES = {
     2: "USAGE",
     3: "NOT_FOUND",
@@ -106,15 +108,15 @@ def run(
     """Run the program to its end. Standard input is empty unless it is given.
 
     It runs in this process, and in one of its own with ``process``, behind a ``prefix``, in a thread, and
-    where the environment concerns the interpreter. ``MOMENTS`` as prefix take a fork of this process.
+    where the environment concerns the interpreter. The prefixes ``MOMENTS`` and ``UNPRIVILEGED`` take a fork.
     """
     own = prefix and prefix[0] == sys.executable
     command = (*prefix, *arguments) if own else (*prefix, PROGRAM, *arguments)
     here = not process and inprocess.suits(env) and threading.current_thread() is threading.main_thread()
     if here and not prefix:
         said = inprocess.run(arguments, env, cwd, stdin, timeout)
-    elif here and tuple(prefix) == MOMENTS:
-        said = inprocess.forked(moments.main, arguments, env, cwd, stdin, timeout)
+    elif here and tuple(prefix) in _FORKED:
+        said = inprocess.forked(_FORKED[tuple(prefix)], arguments, env, cwd, stdin, timeout)
     else:
         said = _process(command, env, cwd, stdin, timeout)
     return Ran(command, tuple(arguments), *said)

@@ -16,11 +16,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from tests.support import inprocess
+from tests.support.program import PROGRAM
+from yolop_cli.__main__ import main
+
 ESCAPE = re.compile(r"\x1b(?:\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78])")
 
 
 class Terminal:
-    """A child whose terminal is ours, 80 columns wide unless told otherwise; ended when it is left."""
+    """A child whose terminal is ours, 80 columns wide unless told otherwise; ended when it is left.
+
+    The program itself runs in a fork of the test's process; shells and whatever else they start are real.
+    """
 
     def __init__(
         self, command: Sequence[str], env: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 200
@@ -28,11 +35,13 @@ class Terminal:
         self.pid, self.fd = os.forkpty()
         if self.pid == 0:  # the child: nothing but the program may run from here on
             try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+                if command[0] == PROGRAM and inprocess.suits(env):
+                    inprocess.become(main, command[1:], env, cwd, (0, 1, 2))
                 os.chdir(cwd)
                 os.execvpe(command[0], list(command), dict(env))
             finally:
                 os._exit(127)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.raw = ""
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 

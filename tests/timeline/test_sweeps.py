@@ -40,7 +40,7 @@ MASKS = (0xFF, 0x01, 0x04, 0x20, 0x10)
 SOUND = data(LINES)
 EVIDENCE = Evidence(session_id=SID)
 STARTS = [sum(len(line) + 1 for line in LINES[:index]) for index in range(len(LINES) + 1)]
-SAMPLE = 150
+SAMPLE = 80
 PARTS = 16
 BLOCKS = {
     b"\0": "NUL",
@@ -203,7 +203,7 @@ def test_each_byte_flipped(part: int | None) -> None:
 def test_a_block_inserted_at_boundaries_and_at_500_places(part: int | None, block: bytes) -> None:
     rng = random.Random(11)
     places = sorted({*STARTS, *(rng.randrange(len(SOUND)) for _ in range(500))})
-    for place in share(places, part, 60):
+    for place in share(places, part, 30):
         content = SOUND[:place] + block + SOUND[place:]
         found = check(content)
         line = next((index for index, end in enumerate(STARTS[1:]) if place < end), len(LINES))
@@ -222,7 +222,7 @@ def test_a_block_inserted_at_boundaries_and_at_500_places(part: int | None, bloc
 @in_parts
 @pytest.mark.parametrize("how", ["joined", "half and next", "all but the brace and next", "half and itself"])
 def test_the_next_record_glued_on_at_every_record(part: int | None, how: str) -> None:
-    for index in share(range(len(LINES) - 1), part, 42):
+    for index in share(range(len(LINES) - 1), part, 24):
         line = LINES[index]
         cut = random.Random(index).randrange(1, len(line) - 1)
         first = {
@@ -242,7 +242,7 @@ def test_the_next_record_glued_on_at_every_record(part: int | None, how: str) ->
 
 @in_parts
 def test_several_kinds_of_damage_at_once(part: int | None) -> None:
-    for seed in share(range(2000), part, 60):
+    for seed in share(range(2000), part, 40):
         rng = random.Random(seed)
         lines = list(LINES[: rng.randint(3, 60)])
         for _ in range(rng.randint(1, 5)):
