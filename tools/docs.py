@@ -153,11 +153,11 @@ def rendered(text: str) -> str:
 
 def command_table() -> str:
     """Every command of the program that does something, with its summary, as a table."""
-    rows = ["| command | what it does |", "| --- | --- |"]
+    rows = ["", "| command | what it does |", "| --- | --- |"]
     for page in pages.commands():
         if not isinstance(page.command, click.Group):
             rows.append(f"| `{' '.join(page.words[1:])}` | {page.summary} |")
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, "", ""])
 
 
 def drawn() -> str:
