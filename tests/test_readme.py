@@ -7,37 +7,28 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-import click
 import pytest
 
+from tests.e2e.test_outputs_match_schemas import live_commands
 from tests.support.program import ROOT
-from yolop_cli.cli.main import root
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 INSTALL, DEVELOP = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "dist")
 
 
-def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[str]:
-    """Every command below a group that is not a group itself."""
-    ctx = click.Context(group)
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, (*words, name))
-        else:
-            yield " ".join((*words, name))
+def commands() -> list[str]:
+    """Every command of the program that does something."""
+    return [" ".join(words) for words in live_commands()]
 
 
 def test_table_has_a_row_for_every_command_and_no_other() -> None:
     table = README.partition("<!-- commands -->")[2].partition("<!-- end -->")[0]
     rows = re.findall(r"^\| `([^`]+)` \| ([^|\n]+) \|$", table, re.MULTILINE)
-    assert [name for name, _ in rows] == list(commands(root))
+    assert [name for name, _ in rows] == commands()
     assert all(summary.strip() for _, summary in rows)
 
 
@@ -69,7 +60,7 @@ def test_the_two_commands_name_what_is_there() -> None:
     assert install[1:] == [".venv/bin/pip install -q .", ".venv/bin/yolop-cli demo"]
     assert develop[1:] == [".venv/bin/pip install -q -e '.[dev]'", ".venv/bin/python -m pytest"]
     assert "yolop-cli" in project["scripts"] and "dev" in project["optional-dependencies"]
-    assert "demo" in commands(root)
+    assert "demo" in commands()
     assert project["requires-python"] == ">=3.11"
 
 
