@@ -1,9 +1,10 @@
-"""Run the console blocks of docs/ and put in what came out, so that no output there is made up.
+"""Run the console blocks of README.md and docs/ and put in what came out, so that no output is made up.
 
 Run ``python tools/docs.py`` after a change of what a command prints; ``--check`` writes nothing and exits 1
 when a page is stale. Each page runs in a home of its own, its blocks one after another in one shell. What
 differs from run to run (session ids, tokens, times, the home) is shown as a fixed stand-in; a stand-in in a
-command is replaced by what it stands for. A block marked ``sh examples/NAME`` shows that file.
+command is replaced by what it stands for. A block marked ``sh examples/NAME`` shows that file. The README's
+table of commands is that of the program, and docs/terminal.svg is a picture of a run.
 """
 
 from __future__ import annotations
@@ -20,18 +21,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+import pages
+import picture
+
 HERE = Path(__file__).resolve().parents[1]
 DOCS = HERE / "docs"
 BLOCK = re.compile(r"^```(console|(?:sh|yaml) (examples/\S+))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PICTURE = DOCS / "terminal.svg"
+_TABLE = re.compile(r"(?<=^<!-- commands -->\n).*?(?=^<!-- end -->$)", re.MULTILINE | re.DOTALL)
+_STEPS = (
+    ("yolop-cli checkpoint list", ""),
+    ("yolop-cli undo", "y"),
+    ("yolop-cli redo --yes", ""),
+    ("yolop-cli timeline validate", ""),
+)
 _END = "\x1e"
 _HOME = "/home/you"
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?")
+_MINUTE = re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d\b")
 _STAMP = re.compile(r"\b20\d{6}T\d{6}Z\b")
 _VARYING = (
     (re.compile(r"\bsession_[0-9a-f]{32}\b"), "session_01a2{:028d}"),
     (re.compile(r"(?<=recovery_)\d+_[0-9a-f]+\b"), "6_{:08d}"),
     (re.compile(r"\b[0-9a-f]{16}\b"), "5f0c1d2e3a4b{:04d}"),
+    (re.compile(r"(?<![\w.-])[0-9a-f]{12}(?![\w.-])"), "01a2{:08d}"),
 )
+_STAND_IN = re.compile(r"session_01a20{27}\d|recovery_6_0{7}\d|5f0c1d2e3a4b00\d\d")
 
 
 class Shell:
@@ -43,7 +59,7 @@ class Shell:
         (root / "tmp").mkdir()
         self.home.mkdir()
         shutil.copytree(DOCS / "examples", self.home / "examples")
-        environment = {
+        self.environment = {
             "PATH": f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "TMPDIR": str(root / "tmp"),
@@ -56,7 +72,7 @@ class Shell:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment,
+            env=self.environment,
             cwd=self.home,
         )
 
@@ -65,6 +81,8 @@ class Shell:
         assert self.process.stdin is not None and self.process.stdout is not None
         for real, stand_in in self.shown.items():
             command = command.replace(stand_in, real)
+        if left := _STAND_IN.search(command):
+            raise RuntimeError(f"nothing that was shown is {left.group()}, which this names: {command}")
         self.process.stdin.write(f"{command}\nstatus=$?; printf '{_END}'; (exit $status)\n".encode())
         self.process.stdin.flush()
         output = bytearray()
@@ -73,17 +91,18 @@ class Shell:
             if not data:
                 raise RuntimeError(f"the shell ended in: {command}\n{output.decode()}")
             output += data
-        return self._with_stand_ins(output.decode()[:-1])
+        return self.with_stand_ins(output.decode()[:-1])
 
-    def _with_stand_ins(self, output: str) -> str:
+    def with_stand_ins(self, output: str) -> str:
+        """What was printed, with a stand-in for whatever differs from run to run."""
         for pattern, form in _VARYING:
             for real in dict.fromkeys(pattern.findall(output)):
                 taken = [each for each in self.shown.values() if pattern.fullmatch(each)]
                 self.shown.setdefault(real, form.format(len(taken) + 1))
-        for real, stand_in in self.shown.items():
-            output = output.replace(real, stand_in)
+        for real in sorted(self.shown, key=len, reverse=True):
+            output = output.replace(real, self.shown[real])
         output = output.replace(str(self.home), _HOME)
-        output = _STAMP.sub("20261201T090000Z", output)
+        output = _MINUTE.sub("2026-12-01 09:00", _STAMP.sub("20261201T090000Z", output))
         return _TIME.sub(lambda match: "2026-12-01T09:00:00" + "Z" * match.group().endswith("Z"), output)
 
 
@@ -112,6 +131,9 @@ def commands(block: str) -> list[str]:
 
 def rendered(text: str) -> str:
     """A page with what its commands print now."""
+    text = _TABLE.sub(lambda _: command_table(), text)
+    if not BLOCK.search(text):
+        return text
     with shell() as opened:
 
         def replace(match: re.Match[str]) -> str:
@@ -129,6 +151,33 @@ def rendered(text: str) -> str:
         return BLOCK.sub(replace, text)
 
 
+def command_table() -> str:
+    """Every command of the program that does something, with its summary, as a table."""
+    rows = ["", "| command | what it does |", "| --- | --- |"]
+    for page in pages.commands():
+        if not isinstance(page.command, click.Group):
+            rows.append(f"| `{' '.join(page.words[1:])}` | {page.summary} |")
+    return "\n".join([*rows, "", ""])
+
+
+def drawn() -> str:
+    """The picture of a terminal: the demo's session looked at, undone and redone."""
+    with shell() as opened:
+        opened.run("yolop-cli demo ~/demo")
+        place = opened.home / "demo"
+        environment = {**opened.environment, "TERM": "xterm-16color", "YOLOP_DATA_DIR": str(place / "data")}
+
+        def run(command: str, answer: str) -> str:
+            return opened.with_stand_ins(picture.shown(command, answer, environment, place / "worktree"))
+
+        return picture.drawn(picture.transcript(_STEPS, run), "yolop-cli takes back a turn, and that back")
+
+
+def made(page: Path) -> str:
+    """What a page or the picture is now."""
+    return drawn() if page.suffix == ".svg" else rendered(page.read_text())
+
+
 def main() -> int:
     """Rewrite the pages, or with ``--check`` only name those that are stale."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -136,9 +185,9 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", type=Path, help="these pages only")
     options = parser.parse_args()
     stale = 0
-    for page in options.pages or sorted(DOCS.glob("*.md")):
-        text = page.read_text()
-        now = rendered(text) if BLOCK.search(text) else text
+    for page in options.pages or [HERE / "README.md", *sorted(DOCS.glob("*.md")), PICTURE]:
+        text = page.read_text() if page.exists() else ""
+        now = made(page)
         if now != text:
             stale += 1
             print(f"{'stale' if options.check else 'written'}: {page}")

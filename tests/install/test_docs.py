@@ -15,6 +15,7 @@ from tests.support.sandbox import SID, Sandbox
 from tests.support.tools import need
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+SHOWN = [ROOT / "README.md", *DOCS, ROOT / "docs/terminal.svg"]
 PAGES = [*DOCS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
 
 
@@ -23,7 +24,7 @@ def docs_tool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.name)
 def test_what_a_page_shows_is_what_comes_out(page: Path) -> None:
     if "jq " in page.read_text():
         need("jq")
@@ -41,13 +42,21 @@ def test_made_up_output_is_noticed(tmp_path: Path) -> None:
 
 
 def test_every_command_line_of_the_documents_is_one_that_is_run() -> None:
-    """Code in docs/ is run (console), shown from a file that is run (examples), or no command line."""
+    """Code in docs/ is run (console), shown from a file that is run (examples), or no command line.
+
+    Each recipe has a test of its own, in tests/test_recipes.py.
+    """
     for page in DOCS:
+        other = ("console", "python", "mermaid", *(["sh"] if page.name == "recipes.md" else []))
         for kind in re.findall(r"^```(\S.*)$", page.read_text(), flags=re.MULTILINE):
-            assert kind in ("console", "python") or re.fullmatch(r"(sh|yaml) examples/\S+", kind), (
-                page,
-                kind,
-            )
+            assert kind in other or re.fullmatch(r"(sh|yaml) examples/\S+", kind), (page, kind)
+
+
+def test_a_command_with_a_stand_in_that_was_not_shown_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ yolop-cli rewind apply 5f0c1d2e3a4b0001\n```\n")
+    ran = docs_tool("--check", page)
+    assert ran.returncode == 1 and "nothing that was shown" in ran.stderr
 
 
 def test_links_lead_somewhere() -> None:

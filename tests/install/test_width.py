@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_outputs_match_schemas import live_commands
 from tests.support.program import PROGRAM
 from tests.support.sandbox import SID, Sandbox
-from tests.support.terminal import ESCAPE, Terminal, width
+from tests.support.terminal import Terminal, width
+from yolop_cli.ground import schemas
 
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
 # One word that must stay whole: a path or a ref, or an id at the end of a command line.
 WHOLE = re.compile(r" *(?:fix: )?\S*(?:/\S*|session_[0-9a-f]{32}\S*)[,;:.]?\Z")
 COMMAND = re.compile(r"(?:hint: .*|.*`|  (?:export|yolop-cli) ).*")
@@ -46,15 +49,25 @@ COMMANDS = (
     "snapshot restore latest --root {root}/plain",
     "snapshot verify --root {root}/plain",
     "snapshot gc --root {root}/plain",
+    "snapshot diff latest --root {root}/plain",
+    "snapshot extract latest {root}/taken --root {root}/plain",
+    "snapshot prune --keep-last 1 --root {root}/plain --dry-run",
+    "snapshot repair --root {root}/plain",
+    "snapshot copy latest {root}/elsewhere --root {root}/plain",
+    "snapshot delete latest --root {root}/plain",
     "worktree list",
     "worktree prune --dry-run",
     "doctor",
     "doctor --all --fix",
     "schema list",
+    "schema validate {session}/workspace.json",
+    "demo {root}/demo",
     "session delete",
     "session delete --yes",
     "doctor --all",
 )
+# What prints a file as it is, and what shows the same as a command above.
+NOT_HERE = {"checkpoint cat", "snapshot cat", "schema show", "completion", "rewind apply"}
 
 
 @pytest.fixture
@@ -67,6 +80,7 @@ def deep(tmp_path: Path) -> Sandbox:
     box.turn("one", [("a.txt", "1\n")])
     box.turn("two", [("a.txt", "2\n"), ("b.txt", "2\n")])
     (root / "plain").mkdir()
+    (root / "elsewhere").mkdir()
     (root / "plain" / "list").write_text("bread\n")
     (box.session / "events.jsonl").chmod(0o644)
     return box
@@ -74,7 +88,7 @@ def deep(tmp_path: Path) -> Sandbox:
 
 def too_wide(shown: str) -> list[str]:
     """The lines over 80 columns; a row of fields separated by tabs is for programs."""
-    lines = re.split(r"\r?\n|\r", ESCAPE.sub("", shown))  # a bar is drawn again from the line's beginning
+    lines = STYLE.sub("", shown).replace("\r", "").split("\n")
     return [
         each
         for each in lines
@@ -82,10 +96,23 @@ def too_wide(shown: str) -> list[str]:
     ]
 
 
+def test_every_command_is_tried_here() -> None:
+    for words in live_commands():
+        name = " ".join(words)
+        assert name in NOT_HERE or any(f"{each} ".startswith(f"{name} ") for each in COMMANDS), name
+
+
+def test_no_line_of_a_help_text_is_wider_than_80_columns(box: Sandbox) -> None:
+    every = list(live_commands())
+    for words in sorted({words[:length] for words in every for length in range(3)}):
+        ran = box.cli(*words, "--help", session=False, watch=False)
+        assert not [line for line in ran.text.split("\n") if width(line) > 80], (words, ran.text)
+
+
 def test_no_line_is_wider_than_80_columns_on_a_terminal(deep: Sandbox) -> None:
     environment = deep.environment({"TERM": "xterm", "COLUMNS": "80", "YOLOP_SESSION": str(deep.session)})
     for command in COMMANDS:
-        arguments = command.format(root=deep.root).split()
+        arguments = command.format(root=deep.root, session=deep.session).split()
         with Terminal([PROGRAM, *arguments], environment, deep.worktree, columns=80) as terminal:
             terminal.read_all()
             assert not too_wide(terminal.raw), (command, terminal.raw)
@@ -123,8 +150,18 @@ def test_a_session_with_nothing_to_list_says_so(ready: Sandbox, command: str) ->
     assert re.match(r"no \S", ready.cli(*command.split(), watch=False).err.decode())
 
 
-def parts_of(box: Sandbox, *, code: int = 0) -> dict[str, dict[str, object]]:
-    document = box.cli("doctor", "--json", session=False, watch=False, cwd=box.home, code=code).json
+@pytest.mark.parametrize("noun", ["timeline", "event", "compaction"])
+def test_a_check_of_no_session_is_clean(box: Sandbox, noun: str) -> None:
+    document = box.cli(noun, "validate", "--all", "--json", session=False, watch=False, cwd=box.home).json
+    assert document == {"sessions": [], "ok": True}
+    assert not schemas.errors(f"output/{noun}-validate", document)
+
+
+def parts_of(box: Sandbox, *arguments: str, code: int = 0) -> dict[str, dict[str, object]]:
+    document = box.cli(
+        "doctor", *arguments, "--json", session=False, watch=False, cwd=box.home, code=code
+    ).json
+    assert not schemas.errors("output/doctor", document)
     assert document["sessions"] == [] and document["ok"] is (code == 0)
     return {part["name"]: part for part in document["installation"]}
 
@@ -141,6 +178,7 @@ def test_doctor_checks_the_installation_where_there_is_no_session(box: Sandbox) 
     }
     box.data.chmod(0o700)
     assert parts_of(box)["data root"]["status"] == "ok"
+    assert parts_of(box, "--all") == parts_of(box)
     shown = box.cli("doctor", session=False, watch=False, cwd=box.home).text
     assert re.search(r"^git +ok: 2\.", shown, re.MULTILINE)
     box.cli("doctor", "-s", SID, session=False, watch=False, cwd=box.home, code=3)
