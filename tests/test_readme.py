@@ -17,7 +17,9 @@ from tests.support.program import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 INSTALL, DEVELOP = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "dist")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "build", "dist"
+)
 
 
 def commands() -> list[str]:
@@ -70,7 +72,10 @@ def test_the_two_commands_work_in_a_fresh_copy(tmp_path: Path) -> None:
     home.mkdir()
     kept = {name: os.environ[name] for name in os.environ if name == "PATH" or name.startswith("PIP_")}
     environment = {**kept, "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
-    for command, words in ((INSTALL, "Try the other commands"), (f"{DEVELOP.strip()} --collect-only", "test")):
+    for command, words in (
+        (INSTALL, "Try the other commands"),
+        (f"{DEVELOP.strip()} --collect-only", "test"),
+    ):
         copy = tmp_path / f"copy-{len(command)}"
         shutil.copytree(ROOT, copy, symlinks=True, ignore=NOT_COPIED)
         ran = subprocess.run(

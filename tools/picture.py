@@ -1,6 +1,7 @@
 """A terminal as an SVG: commands run on a pseudo-terminal, and what they showed, in its colours.
 
-``tools/docs.py`` makes ``docs/terminal.svg`` with it. The picture needs no font, script or style from elsewhere.
+``tools/docs.py`` makes ``docs/terminal.svg`` with it. The picture needs no font, script or
+style from elsewhere.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def drawn(lines: Sequence[str], title: str) -> str:
     wide, high = round(COLUMNS * _WIDE + 2 * _MARGIN), _BAR + len(lines) * _HIGH + _MARGIN
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}"'
-            ' role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}"'
+            f' width="{wide}" height="{high}" role="img">',
             f"<title>{escape(title)}</title>",
             f'<rect width="{wide}" height="{high}" rx="8" fill="{_BACK}"/>',
             *(
