@@ -1,16 +1,18 @@
 """Every command's ``--json`` has the form that its schema states, on a real session and real git.
 
-The commands are read from the live command table: a new one without a step here, or a schema that no
-command prints, fails the last test of this module.
+Each test names the commands it runs, and fails if it did not run them. The commands are read from the live
+command table: a new one that no test here names, or a schema that no command prints, fails the last test of
+this module.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import click
 import pytest
@@ -30,10 +32,6 @@ PRINTS: dict[Words, tuple[str, ...]] = {
 NOT_UTF8 = b'caf\xe9\n"x".txt'
 
 
-# The form of a command that is not there yet.
-AHEAD: set[str] = set()
-
-
 def live_commands(group: click.Group = root, path: Words = ()) -> Iterator[Words]:
     """Every command that does something, as the words that call it."""
     context = click.Context(group)
@@ -50,10 +48,30 @@ def outputs_of(path: Words) -> tuple[str, ...]:
     return tuple(f"output/{name}" for name in PRINTS.get(path, ("-".join(path),)))
 
 
-class Story:
-    """Runs of the program whose every document is checked; remembers which schemas were seen at work."""
+NAMED: set[Words] = set()
+P = ParamSpec("P")
 
-    seen: frozenset[str] = frozenset()
+
+def runs(*commands: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Name the commands whose documents a test checks; the test fails if it did not run one of them."""
+    paths = {tuple(command.split()) for command in commands}
+    NAMED.update(paths)
+
+    def decorate(test: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(test)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+            Story.ran = frozenset()
+            test(*args, **kwargs)
+            assert paths - Story.ran == set(), "commands that this test names and has not run"
+
+        return checked
+
+    return decorate
+
+
+class Story:
+    """Runs of the program whose every document is checked; remembers which commands were run."""
+
     ran: frozenset[Words] = frozenset()
 
     def __init__(self, box: Sandbox) -> None:
@@ -80,7 +98,6 @@ class Story:
         wrong = {name: schemas.errors(name, value) for name in names}
         fitting = [name for name, errors in wrong.items() if not errors]
         assert len(fitting) == 1, f"{wrong}\n{ran.dump()}"
-        Story.seen |= {fitting[0]}
         return value
 
 
@@ -108,6 +125,7 @@ def _ids(story: Story) -> list[str]:
     return [item["id"] for item in story.run("checkpoint", "list")["checkpoints"]]
 
 
+@runs("session list", "session show")
 def test_sessions(story: Story) -> None:
     listed = story.run("session", "list", session=False)["sessions"]
     assert [one["id"] for one in listed] == [story.box.sid]
@@ -137,6 +155,7 @@ def test_sessions_without_metadata_or_with_damage(box: Sandbox) -> None:
     story.refuse("checkpoint", "create", "--prompt", "x", code=5)
 
 
+@runs("doctor", "timeline repair", "timeline validate")
 def test_validation_and_repair(story: Story) -> None:
     assert story.run("timeline", "validate")["sessions"][0]["status"] == "ok"
     sound = story.box.timeline.read_bytes()
@@ -151,6 +170,7 @@ def test_validation_and_repair(story: Story) -> None:
     assert story.run("doctor", "--fix")["sessions"][0]["fixed"]
 
 
+@runs("compaction list", "compaction validate", "event list", "event validate")
 def test_logs(story: Story) -> None:
     assert story.run("event", "list")["events"] and story.run("event", "validate")["ok"]
     story.box.private(story.box.agent.log, story.box.agent.log.read_bytes() + b"x\n")
@@ -171,6 +191,18 @@ def test_logs(story: Story) -> None:
     assert story.run("compaction", "validate", code=1)["sessions"][0]["findings"]
 
 
+@runs(
+    "checkpoint cat",
+    "checkpoint complete",
+    "checkpoint create",
+    "checkpoint delete",
+    "checkpoint diff",
+    "checkpoint extract",
+    "checkpoint list",
+    "checkpoint show",
+    "checkpoint verify",
+    "timeline show",
+)
 def test_checkpoints(story: Story) -> None:
     third, second, first = _ids(story)
     for name in (first, third):
@@ -220,6 +252,7 @@ def test_checkpoints_of_the_conversation_only(box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("mode", ["conversation", "workspace", "both"])
+@runs("redo", "rewind apply", "rewind cancel", "rewind preview", "rewind status", "undo")
 def test_rewinding(story: Story, mode: str) -> None:
     *_, second, first = _ids(story)
     assert story.run("rewind", "status")["restore"] is None
@@ -272,6 +305,22 @@ def test_refusals(story: Story) -> None:
     story.refuse("rewind", "apply", token, code=8)
 
 
+@runs(
+    "schema validate",
+    "snapshot cat",
+    "snapshot copy",
+    "snapshot create",
+    "snapshot delete",
+    "snapshot diff",
+    "snapshot extract",
+    "snapshot gc",
+    "snapshot list",
+    "snapshot prune",
+    "snapshot repair",
+    "snapshot restore",
+    "snapshot show",
+    "snapshot verify",
+)
 def test_snapshots_of_a_plain_directory(box: Sandbox) -> None:
     story = Story(box)
     root, fork = box.root / "plain", box.root / "fork"
@@ -322,6 +371,7 @@ def test_snapshots_of_a_plain_directory(box: Sandbox) -> None:
     story.refuse("snapshot", "show", "snap_ffff", "--root", root, code=3, session=False)
 
 
+@runs("session delete", "worktree list", "worktree prune")
 def test_worktrees_and_the_end_of_a_session(ready: Sandbox) -> None:
     story = Story(ready)
     ready.cap()
@@ -333,6 +383,7 @@ def test_worktrees_and_the_end_of_a_session(ready: Sandbox) -> None:
     assert story.run("worktree", "prune", "--dry-run", session=False)["removed"]
 
 
+@runs("completion", "demo", "schema list", "schema show")
 def test_schemas_and_demo(box: Sandbox) -> None:
     story = Story(box)
     for item in story.run("schema", "list", session=False)["schemas"]:
@@ -343,17 +394,11 @@ def test_schemas_and_demo(box: Sandbox) -> None:
     assert Path(os.fsdecode(made["session"])).name == made["session_id"]
 
 
-def test_every_command_has_a_schema_and_a_step_here(request: pytest.FixtureRequest) -> None:
+def test_every_command_has_a_schema_and_a_step_here() -> None:
     unknown = {path for path in LIVE for name in outputs_of(path) if name not in schemas.names()}
     assert not unknown, "commands without a schema under schemas/output"
     printed = {name for path in LIVE for name in outputs_of(path)}
     outputs = {name for name in schemas.names() if name.startswith("output/")}
-    assert outputs - printed - AHEAD == {"output/error"}, "schemas that no command prints"
-    if _whole_module_runs(request):
-        assert LIVE - Story.ran == set(), "commands that no test here has run"
-        assert outputs - Story.seen - AHEAD == set(), "schemas that no test here has seen at work"
-
-
-def _whole_module_runs(request: pytest.FixtureRequest) -> bool:
-    chosen = {getattr(item, "originalname", None) for item in request.session.items}
-    return {name for name in globals() if name.startswith("test_")} <= chosen
+    assert outputs - printed == {"output/error"}, "schemas that no command prints"
+    assert set() == LIVE - NAMED, "commands that no test here has run"
+    assert set() == NAMED - LIVE, "commands that are no longer there"

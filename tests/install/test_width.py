@@ -14,7 +14,7 @@ from tests.support.sandbox import SID, Sandbox
 from tests.support.terminal import Terminal, width
 from yolop_cli.ground import schemas
 
-STYLE = re.compile(r"\x1b\[[0-9;]*m")
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # One word that must stay whole: a path or a ref, or an id at the end of a command line.
 WHOLE = re.compile(r" *(?:fix: )?\S*(?:/\S*|session_[0-9a-f]{32}\S*)[,;:.]?\Z")
 COMMAND = re.compile(r"(?:hint: .*|.*`|  (?:export|yolop-cli) ).*")
@@ -88,7 +88,7 @@ def deep(tmp_path: Path) -> Sandbox:
 
 def too_wide(shown: str) -> list[str]:
     """The lines over 80 columns; a row of fields separated by tabs is for programs."""
-    lines = STYLE.sub("", shown).replace("\r", "").split("\n")
+    lines = re.split(r"[\r\n]+", ESCAPE.sub("", shown))
     return [
         each
         for each in lines

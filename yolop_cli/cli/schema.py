@@ -58,7 +58,7 @@ def show(invocation: Invocation, name: str) -> None:
     "validate",
     examples=[
         'yolop-cli schema validate "$YOLOP_SESSION/timeline.jsonl"',
-        "yolop-cli session list --json | yolop-cli schema validate --schema output/session-list -",
+        "yolop-cli doctor --json | yolop-cli schema validate --schema output/doctor -",
     ],
 )
 @click.option(
